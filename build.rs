@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built from, which results name, and gives it the scenarios that it runs by name.
+//! Embeds the commit that the program was built from, which results name, and the built-in scenarios.
 
 #![allow(clippy::expect_used, reason = "a build that lacks what cargo promises cannot go on")]
 
@@ -17,7 +17,7 @@ fn main() {
     }
 }
 
-/// Writes the list of scenario files, by name without its ending, for the program to include.
+/// Writes the list of scenario files, named without their extension, for the program to include.
 fn ship_scenarios() {
     let root =
         PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("scenarios");

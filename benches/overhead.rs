@@ -1,30 +1,29 @@
-//! What measuring costs: the throughput of `predecessor-watch` as a trial measures it, against the same
-//! requests in a bare loop that counts nothing but acquisitions.
+//! The cost of measuring: compares the throughput of `predecessor-watch` in a trial with that of the same requests in a
+//! bare loop, which counts only acquisitions.
 //!
 //! ```text
 //! cargo bench --bench overhead
 //! cargo bench --bench overhead -- --rounds 20 --seconds 5 --contenders 50
 //! ```
 //!
-//! In every round a bare loop and a trial run at the same time on the same ensemble, each with its own process,
-//! sessions and lock, and are compared over the trial's measured phase: whatever else the machine does, it does
-//! to both. One after the other, they differed by more than the limit for no other reason than the time. After
-//! it two bare loops run side by side in the same way, and show what noise looks like here. The verdict is that
-//! of the 95 % interval of the median over the rounds, and unknown where that holds the limit. Before the first
-//! round the bare loop runs for a while, because servers that have just been started are slow until they are
-//! compiled.
+//! In every round, a bare loop and a trial run at the same time on the same ensemble, each with its own process,
+//! sessions and lock. They are compared over the trial's measured phase, so that disturbances of the machine affect
+//! both. When they ran one after the other, they differed by more than the limit merely because time had passed. Then
+//! two bare loops run side by side in the same way, to show the noise. The 95 % interval of the median over the rounds
+//! decides the verdict, which is unknown if the interval contains the limit. Before the first round, the bare loop runs
+//! for a while, because new servers are slow until their code is compiled.
 //!
-//! All sessions of both sides are on one and the same server, because a session on the leader is faster.
+//! All sessions of both sides are on the same server, because a session on the leader is faster.
 //!
-//! The trial's share of the work is everything that the suite adds, not recording alone: deadlines,
-//! cancellation, the exclusion check, attribution.
+//! The cost includes everything that the suite adds, not only recording: deadlines, cancellation, the exclusion check,
+//! attribution.
 //!
-//! The ensemble is one of three servers that is started for the occasion, in memory where there is such a
-//! place, because without fsync the generator's share of a handoff is largest. `--connect` or
-//! `ZKLOCKBENCH_CONNECT` names another.
+//! The ensemble has three servers, which are started for this benchmark with their data in memory if possible, because
+//! the generator's share of a handoff is largest without fsync. `--connect` or `ZKLOCKBENCH_CONNECT` names another
+//! ensemble.
 //!
-//! Ends with 1 when the cost is above the limit, with 4 when these rounds cannot tell, and with 3 when the
-//! ensemble cannot be used.
+//! The exit code is 1 if the cost exceeds the limit, 4 if the result is inconclusive, and 3 if the ensemble cannot be
+//! used.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
 
@@ -51,19 +50,19 @@ use zklockbench_scenario::TrialSpec;
 use side::{Moment, Side};
 use world::World;
 
-/// The largest share of throughput that measuring may cost.
+/// Largest share of throughput that measuring may cost.
 const LIMIT: f64 = 0.03;
 const WARM_UP: Duration = Duration::from_secs(1);
-/// How often the rounds are redrawn for an interval.
+/// Number of resamples for an interval.
 const RESAMPLES: usize = 10_000;
 
 /// Compares a trial with a bare loop.
 #[derive(Debug, Clone, Parser)]
 pub struct Args {
-    /// An ensemble that is there already
+    /// Use this ensemble
     #[arg(long, env = "ZKLOCKBENCH_CONNECT")]
     connect: Option<String>,
-    /// Rounds of a bare loop beside a trial, and one beside another
+    /// Rounds, each of a bare loop beside a trial, and of two bare loops
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Measured seconds of each loop and trial
@@ -78,14 +77,14 @@ pub struct Args {
     /// Generator threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
-    /// Microseconds that the first of the two bare loops wastes before each release, to see that the comparison
-    /// would notice
+    /// Microseconds that the first of the two bare loops wastes before each release, to check that the comparison
+    /// notices
     #[arg(long, default_value_t = 0)]
     handicap_us: u64,
-    /// Be a bare loop, and nothing else
+    /// Run only a bare loop
     #[arg(long, hide = true, value_name = "JSON")]
     bare_loop: Option<String>,
-    /// Given by `cargo bench`
+    /// Passed by cargo
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -96,7 +95,7 @@ impl Args {
     }
 }
 
-/// One round: a bare loop beside a trial, and one beside another.
+/// One round: a bare loop beside a trial, and two bare loops.
 struct Round {
     bare: Side,
     trial: Side,
@@ -158,7 +157,7 @@ async fn run(args: &Args, world: &World) -> Result<Vec<Round>, Error> {
     Ok(rounds)
 }
 
-/// A bare loop beside a trial, over the trial's measured phase.
+/// Runs a bare loop beside a trial, and compares them over the trial's measured phase.
 async fn beside_a_trial(
     args: &Args,
     world: &World,
@@ -188,7 +187,7 @@ async fn beside_a_trial(
     Ok((Side::between(&begin, &end), trial))
 }
 
-/// Two bare loops beside each other.
+/// Runs two bare loops beside each other.
 async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], Error> {
     let handicap = Duration::from_micros(args.handicap_us);
     let mut pair = [
@@ -211,7 +210,7 @@ async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], E
     <[Side; 2]>::try_from(sides).map_err(|_| Error::environment("two loops have two sides"))
 }
 
-/// A trial that is not whole is no side of a comparison.
+/// An incomplete trial cannot be compared.
 fn acquired(trial: &Trial) -> Result<u64, Error> {
     match (&trial.cut_short, trial.measured.acquired()) {
         (None, acquired @ 1..) if trial.errors.is_empty() => Ok(acquired),
@@ -220,12 +219,12 @@ fn acquired(trial: &Trial) -> Result<u64, Error> {
 }
 
 impl Round {
-    /// The trial against the bare loop beside it.
+    /// Ratio of the trial to the bare loop beside it.
     fn ratio(&self) -> f64 {
         self.trial.throughput / self.bare.throughput
     }
 
-    /// One bare loop against the other.
+    /// Ratio of one bare loop to the other.
     fn noise(&self) -> f64 {
         self.twins[0].throughput / self.twins[1].throughput
     }
@@ -244,13 +243,13 @@ fn print_round(number: usize, round: &Round) {
 
 type Figure = fn(&Side) -> f64;
 
-/// The processor time is steadier than the throughput, and says where a cost comes from.
+/// The processor time varies less than the throughput, and shows where a cost comes from.
 const FIGURES: [(&str, Figure); 2] = [
     ("acquisitions per second", |side| side.throughput),
     ("µs of the generator's processor time an acquisition", |side| side.cpu_us),
 ];
 
-/// Prints what the rounds say together; returns the verdict on the limit.
+/// Prints the result of all rounds; returns the verdict on the limit.
 fn judge(rounds: &[Round]) -> Verdict {
     let ratios: Vec<f64> = rounds.iter().map(Round::ratio).collect();
     let noise: Vec<f64> = rounds.iter().map(Round::noise).collect();
@@ -276,7 +275,7 @@ fn judge(rounds: &[Round]) -> Verdict {
     verdict
 }
 
-/// The verdict of an interval of trial / bare.
+/// The verdict by an interval of trial / bare.
 fn verdict(low: f64, high: f64) -> Verdict {
     let least = 1.0 - LIMIT;
     if low >= least {
@@ -296,12 +295,12 @@ fn span(values: &[f64]) -> String {
     format!("{low:.4} to {high:.4}")
 }
 
-/// The median; not a number for none.
+/// The median; NaN without values.
 fn median(values: &[f64]) -> f64 {
     Spread::of(values.iter().copied()).map_or(f64::NAN, |spread| spread.median)
 }
 
-/// The 95 % interval of the median, by redrawing the rounds.
+/// The 95 % interval of the median, by resampling the rounds.
 fn interval(values: &[f64]) -> (f64, f64) {
     if values.is_empty() {
         return (f64::NAN, f64::NAN);

@@ -1,14 +1,15 @@
-//! Checks what `plan` predicts: it is asked about loads that it has never seen, and each answer is verified by running that load.
+//! Checks the predictions of `plan`: it predicts loads that it has not measured before, and each answer is verified by
+//! running that load.
 //!
 //! ```text
 //! cargo bench --bench plans
 //! cargo bench --bench plans -- --loads 3 --seed 7 --every-strategy
 //! ```
 //!
-//! The loads are drawn by the seed: little and much use of the lock, one lock and many, bursts, and one with long holds.
-//! Each plan measures what it needs first, for one of three strategies in turn or for all. Takes about five minutes for
-//! each load and strategy. Nine in ten of the verified medians, 99th percentiles and throughputs must lie within the
-//! predicted interval. Ends with 1 when fewer do, and with 4 when too little was verified to decide.
+//! The seed determines the loads: low and high utilisation, one lock and many locks, bursts, and long holds. Each plan
+//! first measures what it needs, for one of three strategies alternately or for all of them. This takes about five
+//! minutes for each load and strategy. Nine in ten of the verified medians, 99th percentiles and throughputs must lie
+//! within the predicted interval. The exit code is 1 if fewer do, and 4 if too few were verified for a decision.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
 
@@ -28,13 +29,13 @@ const CLIENTS: &str = "100";
 /// Figures verified for each load and strategy. Twenty thousand arrivals are too few for the 99.9th percentile.
 const FIGURES: [&str; 3] = ["wait.p50", "wait.p99", "throughput"];
 
-/// Verifies what `plan` predicts for loads drawn by a seed.
+/// Verifies the predictions of `plan` for random loads.
 #[derive(Debug, Parser)]
 struct Args {
     /// How many loads
     #[arg(long, default_value_t = 10)]
     loads: usize,
-    /// Seed that draws them
+    /// Seed that determines them
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Verify every load with each strategy

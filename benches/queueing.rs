@@ -1,19 +1,20 @@
-//! Does an open load wait as long as queueing theory says? Poisson arrivals at many equal locks, against the formula of
-//! Pollaczek and Khinchine with the rate, the mean and the second moment of the service taken from the same trial.
+//! Checks that the waits of an open load agree with queueing theory. Poisson arrivals at many equal locks are compared
+//! with the formula of Pollaczek and Khinchine, with the rate, the mean and the second moment of the service from the
+//! same trial.
 //!
 //! ```text
 //! cargo bench --bench queueing
 //! cargo bench --bench queueing -- --arrivals 40000 --locks 20
 //! ```
 //!
-//! A lock is a server with one place; its service is the hold and the handoff to the next. Whoever finds it free waits for
-//! an uncontended acquire instead, which is added for the share that does; so is the generator's own lateness, which is a part of
-//! every wait. The limits are 10 % up to 70 % utilisation and
-//! 20 % at 80 %, with at least 20,000 arrivals: fewer can't decide it.
+//! A lock serves one request at a time; its service is the hold and the handoff to the next contender. A request that
+//! finds the lock free waits for an uncontended acquire instead, which is added for the share of such requests. The
+//! generator's own lateness is part of every wait, so it is added, too. The limits are 10 % up to 70 % utilisation and
+//! 20 % at 80 %, with at least 20,000 arrivals; fewer would be inconclusive.
 //!
-//! The ensemble is one of three servers in memory, started for the occasion, or that of `--connect` or
-//! `ZKLOCKBENCH_CONNECT`. Takes about eight minutes. Ends with 1 when a mean wait is outside its limit, with 4 when a trial
-//! can't tell, and with 3 when the ensemble can't be used.
+//! The ensemble has three servers with their data in memory, started for this benchmark, unless `--connect` or
+//! `ZKLOCKBENCH_CONNECT` names another one. This takes about eight minutes. The exit code is 1 if a mean wait is
+//! outside its limit, 4 if a trial is inconclusive, and 3 if the ensemble cannot be used.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
 
@@ -34,15 +35,15 @@ use zklockbench_zk::{Access, Target};
 
 const STRATEGY: &str = "predecessor-watch";
 const MEMORY: &str = "/dev/shm";
-/// Utilisations, and how far the mean wait may be from the formula.
+/// Utilisations, and the largest deviation of the mean wait from the formula at each.
 const LIMITS: [(f64, f64); 4] = [(0.3, 0.1), (0.5, 0.1), (0.7, 0.1), (0.8, 0.2)];
-/// What a handoff takes, before any was measured.
+/// Assumed time of a handoff before any was measured.
 const HANDOFF_S: f64 = 0.004;
 
 /// Compares mean waits with the formula of Pollaczek and Khinchine.
 #[derive(Debug, Clone, Parser)]
 struct Args {
-    /// An ensemble that is there already
+    /// Use this ensemble
     #[arg(long, env = "ZKLOCKBENCH_CONNECT")]
     connect: Option<String>,
     /// Arrivals of each trial
@@ -54,7 +55,7 @@ struct Args {
     /// Mean hold in milliseconds
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     hold_ms: u32,
-    /// Utilisations in percent; all of 30, 50, 70 and 80 when none is given
+    /// Utilisations in percent [default: 30, 50, 70 and 80]
     #[arg(long, value_delimiter = ',')]
     utilisation: Vec<u32>,
     /// Sessions
@@ -149,7 +150,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
     })
 }
 
-/// The trial that loads each lock as much as that.
+/// The trial with this utilisation of each lock.
 fn spec(args: &Args, hold: &str, utilisation: f64, handoff_s: f64, index: usize) -> Result<TrialSpec, Error> {
     let mean_ms = args.hold_ms;
     let rate = f64::from(args.locks) * utilisation / (f64::from(mean_ms) / 1e3 + handoff_s);
@@ -172,7 +173,7 @@ fn spec(args: &Args, hold: &str, utilisation: f64, handoff_s: f64, index: usize)
     Ok(spec)
 }
 
-/// What a trial found, and what the formula makes of it.
+/// Measurements of a trial, and the result of the formula for them.
 struct Found {
     arrivals: u64,
     utilisation: f64,
@@ -191,7 +192,7 @@ impl Found {
         let arrivals = trial.arrived?.offered;
         let rate = arrivals as f64 / (trial.measured_us as f64 / 1e6) / trial.spec.locks as f64;
         let service = hold.mean_s + handoff.mean_s;
-        // The handoff does not depend on how long the holder held.
+        // The handoff does not depend on the length of the hold.
         let square = hold.square_s2 + 2.0 * hold.mean_s * handoff.mean_s + handoff.square_s2;
         let utilisation = rate * service;
         let queued = rate * square / (2.0 * (1.0 - utilisation));

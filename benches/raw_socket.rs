@@ -1,14 +1,14 @@
-//! What the client costs: requests a second of one session, one after the other, against the same requests on
-//! a plain socket.
+//! The cost of the client: compares the requests per second of one session, one after the other, with the same requests
+//! on a plain socket.
 //!
 //! ```text
 //! cargo bench --bench raw_socket
 //! ```
 //!
-//! Both sides ask the same server, in turns, and the median of the ratios counts. `ZKLOCKBENCH_CONNECT` names a
+//! Both sides use the same server alternately, and the median of the ratios counts. `ZKLOCKBENCH_CONNECT` names a
 //! server; without it, one is started with its data in memory.
 //!
-//! Ends with 1 if the session is slower than the limit allows, and with 3 if no server can be used.
+//! The exit code is 1 if the session is slower than the limit allows, and 3 if no server can be used.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
 
@@ -98,7 +98,7 @@ async fn session_rate(server: &str) -> Result<f64, Error> {
     Ok(rate)
 }
 
-/// A session by hand: connected, and nothing but reads after that.
+/// A session implemented directly on a socket: it connects, and then only reads.
 struct Socket(TcpStream);
 
 impl Socket {

@@ -1,11 +1,11 @@
-//! What recording costs: nanoseconds and allocations of one sample on a recorder.
+//! The cost of recording: nanoseconds and allocations per sample on a recorder.
 //!
-//! Measured are one sample alone, one count alone, a sample with the reading of the clock that it needs, and
-//! all that is recorded of one acquisition of `predecessor-watch` behind a queue, as session and contender do
-//! it. Each round repeats its work often enough for the clock's resolution; the median over the rounds is compared with
-//! the limit, because single rounds are disturbed by whatever else the machine does.
+//! It measures one sample, one count, a sample including the reading of the clock, and everything that session and
+//! contender record for one contended acquisition of `predecessor-watch`. Each round repeats its work often enough for
+//! the clock's resolution. The median over the rounds is compared with the limit, because other work of the machine
+//! disturbs single rounds.
 //!
-//! Ends with 1 when a sample takes longer than the limit or allocates.
+//! The exit code is 1 if a sample exceeds the limit or allocates.
 
 #![allow(clippy::print_stdout, reason = "a table is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "what is timed here is the recording itself")]
@@ -19,16 +19,16 @@ use std::time::Instant;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::{Measure, Outcome, RequestKind, ThreadRecorder, Window};
 
-/// Limit of one sample, in nanoseconds.
+/// Limit per sample, in nanoseconds.
 const LIMIT_NS: f64 = 200.0;
 const ROUNDS: usize = 500;
 /// Repetitions of the work in each round.
 const REPEATS: u64 = 2_000;
 const WARM_UP_ROUNDS: usize = 50;
-/// As long as a trial may be expected to take.
+/// Length of a typical trial.
 const TIMELINE_SECONDS: usize = 60;
 
-/// Counts every allocation and hands it on to the system.
+/// Counts every allocation and passes it on to the system.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One kind of work, and how many samples it writes.
+/// One kind of work, and the number of samples that it records.
 struct Work {
     name: &'static str,
     samples: u64,
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A counter that sees nothing would prove nothing.
+/// Checks that the counter counts; otherwise it would prove nothing.
 fn counter_counts() -> Result<(), String> {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     drop(black_box(Box::new(black_box(1_u64))));
@@ -94,7 +94,7 @@ fn counter_counts() -> Result<(), String> {
     }
 }
 
-/// Measures one work and prints its row; returns whether it keeps to the limits.
+/// Measures one kind of work and prints its row; returns whether it stays within the limits.
 fn measure(work: &Work) -> bool {
     let mut recorder = ThreadRecorder::new(TIMELINE_SECONDS);
     recorder.set_window(Window { start: 0, end: Stamp::MAX });
@@ -115,7 +115,7 @@ fn measure(work: &Work) -> bool {
     median < LIMIT_NS && allocations == 0
 }
 
-/// Nanoseconds a sample.
+/// Nanoseconds per sample.
 fn round(work: &Work, recorder: &mut ThreadRecorder, now: &mut Stamp) -> f64 {
     let begin = Instant::now();
     for _ in 0..REPEATS {
@@ -135,7 +135,7 @@ fn record(recorder: &mut ThreadRecorder, now: Stamp) {
     recorder.record(Measure::Release, now, spread(now));
 }
 
-/// With the reading of the clock that a sample needs.
+/// Reads the clock as for a real sample.
 fn stamped(recorder: &mut ThreadRecorder, now: Stamp) {
     recorder.record(Measure::Release, clock::now(), spread(now));
 }
@@ -144,9 +144,9 @@ fn count(recorder: &mut ThreadRecorder, now: Stamp) {
     recorder.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
 }
 
-/// Writes of [`acquisition`]: for each of five requests sending, two latencies and the reply; for the two
-/// lists the names; for the notification its count, its second, its lag and its latency; for the acquire
-/// wait, handoff, outcome and second; for the hold and the release overshoot, count and release.
+/// Number of samples that [`acquisition`] records: for each of five requests, its sending, two latencies and the reply;
+/// for the two lists, the names; for the notification, its count, its second, its lag and its latency; for the acquire,
+/// the wait, handoff, outcome and second; for the hold and the release, the overshoot, count and release.
 const ACQUISITION_SAMPLES: u64 = 5 * 5 + 2 + 4 + 4 + 3;
 
 fn acquisition(recorder: &mut ThreadRecorder, now: Stamp) {
@@ -163,7 +163,7 @@ fn acquisition(recorder: &mut ThreadRecorder, now: Stamp) {
     request(recorder, now, Delete);
 }
 
-/// As `Session` writes a request and its reply.
+/// Records a request and its reply as `Session` does.
 fn request(recorder: &mut ThreadRecorder, now: Stamp, kind: RequestKind) {
     recorder.count(now, |counts| {
         counts.requests.add(kind, 1);

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts share. It is sourced, not run.
+# Functions shared by the scripts. This file is sourced, not run.
 
 unset CDPATH
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -7,10 +7,10 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 # Progress and errors go to stderr; stdout is for data.
 say() { printf '%s\n' "$*" >&2; }
 
-# What a script says of itself: the comment below its first line.
+# Prints a script's help: the comment below its first line.
 usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
 
-# For scripts whose first argument is the directory that keeps their data.
+# For scripts whose first argument is the directory for their data.
 wants_directory() {
     case "${1:-}" in
         -h | --help) usage; exit 0 ;;
@@ -18,7 +18,7 @@ wants_directory() {
     esac
 }
 
-# Something is missing in the environment: exit code 3, as in the program itself.
+# Reports something missing in the environment: exit code 3, as in the program itself.
 environment_error() {
     say "error: $*"
     exit 3
@@ -29,7 +29,7 @@ at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]
 }
 
-# Where the suite remembers things between its runs, as the program itself finds it; empty if there is no such place.
+# Directory for the suite's state between runs, determined as in the program itself; empty if there is none.
 state_directory() {
     if [ -n "${ZKLOCKBENCH_STATE_DIR:-}" ]; then
         printf '%s\n' "$ZKLOCKBENCH_STATE_DIR"
@@ -40,7 +40,7 @@ state_directory() {
     fi
 }
 
-# The version of the release of ZooKeeper that is unpacked in directory $1; fails if it is none.
+# Version of the ZooKeeper release unpacked in directory $1; fails if there is none.
 release_version() {
     local jar
     for jar in "$1"/lib/zookeeper-[0-9]*.jar "$1"/zookeeper-[0-9]*.jar; do
@@ -54,8 +54,8 @@ release_version() {
 
 processors() { nproc 2>/dev/null || sysctl -n hw.ncpu; }
 
-# What scripts/base-image makes an image of. Debian's package `zookeeper` would pull in a whole desktop Java; the jars are all a
-# server needs.
+# Packages of the image that scripts/base-image builds. Debian's package `zookeeper` would install a complete desktop Java; a server
+# only needs the jars.
 # shellcheck disable=SC2034  # Used by the scripts that source this.
 image_packages=(default-jre-headless libzookeeper-java libslf4j-java ca-certificates bash passwd)
 
@@ -66,8 +66,8 @@ has_image_packages() {
 
 rust_version_needed() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
-# Version of the cargo that would be used here; empty if there is none. Asked in the repository, because rustup
-# chooses by directory.
+# Version of the cargo that would be used here; empty if there is none. Called in the repository, because rustup selects
+# a toolchain by directory.
 cargo_version() {
     (cd -- "$root" && "${CARGO:-cargo}" --version 2>/dev/null) | sed -n 's/^cargo \([0-9.]*\).*/\1/p'
 }
@@ -78,7 +78,7 @@ cargo_is_new_enough() {
     [ -n "$have" ] && at_least "$have" "$(rust_version_needed)"
 }
 
-# Selects a cargo that is new enough: the one on the PATH, else the one that rustup installed, else rustup's stable
+# Selects a recent enough cargo: the one on the PATH, otherwise the one that rustup installed, otherwise rustup's stable
 # toolchain. Never overrides CARGO, CARGO_HOME or RUSTUP_TOOLCHAIN.
 use_rust() {
     cargo_is_new_enough && return 0
@@ -91,21 +91,21 @@ use_rust() {
     export RUSTUP_TOOLCHAIN=stable
 }
 
-# Runs cargo in the repository, from wherever the script was called.
+# Runs cargo in the repository, wherever the script was called.
 cargo_here() { (cd -- "$root" && "${CARGO:-cargo}" "$@"); }
 
-# Where cargo puts what it builds, however that is configured.
+# Cargo's target directory, however it is configured.
 target_directory() {
     cargo_here metadata --locked --no-deps --format-version 1 |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
 }
 
-# The program that a script measures with: ZKLOCKBENCH or, if that is not set, the release build.
+# The program that a script measures with: ZKLOCKBENCH, or the release build by default.
 program_to_measure_with() {
     local program=${ZKLOCKBENCH:-$(target_directory)/release/zklockbench}
     [ -x "$program" ] || environment_error "$program is missing: build it with cargo build --release"
     printf '%s\n' "$program"
 }
 
-# Fails unless jq is there, by which scripts read results.
+# Fails unless jq is installed, which scripts use to read results.
 needs_jq() { command -v jq >/dev/null || environment_error "jq is missing: apt-get install jq"; }

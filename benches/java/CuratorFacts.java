@@ -25,17 +25,17 @@ import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.KeeperException;
 
 /**
- * What Apache Curator does where articles make claims about it: how many watches it leaves on the servers where its locks and
- * its API remove them; what a queue of its mutex shows from outside, and what a node that is deleted from outside comes to.
+ * Observes behaviour of Apache Curator that articles make claims about: how many watches remain on the servers when its locks and
+ * its API remove them; what another client sees of a queue of its mutex, and the effect of a node that another client deletes.
  *
  * <p>Each step with watches sets one and asks for its removal in one way; the servers' own count of watches (mntr) is read
- * before, while it is set, and after. One line of JSON goes to stdout. Nobody else may use the ensemble meanwhile.
+ * before, while it is set, and after. One line of JSON goes to stdout. No other client may use the ensemble meanwhile.
  *
  * <p>Argument: connect string. Exit codes: 0 measured, 2 bad usage, 3 could not be measured.
  */
 public final class CuratorFacts {
     private static final int SESSION_TIMEOUT_MS = 20_000;
-    /** Removals in the background, and the servers' counts, take less. */
+    /** Longer than removals in the background and updates of the servers' counts take. */
     private static final long SETTLES_MS = 500;
 
     private final String connect;
@@ -94,12 +94,12 @@ public final class CuratorFacts {
         System.out.println(facts);
     }
 
-    /** Something that asks for the removal of a watch. */
+    /** A way to request the removal of a watch. */
     private interface Removal {
         void ask() throws Exception;
     }
 
-    /** Sets a watch, and returns what asks for its removal. */
+    /** Sets a watch and returns the way to remove it. */
     private interface Setting {
         Removal set(CuratorWatcher watcher) throws Exception;
     }
@@ -110,11 +110,11 @@ public final class CuratorFacts {
         long set = watches();
         removal.ask();
         keep(name, before, set, watches());
-        // What was left is used up by a change, so that the next step begins without.
+        // A change triggers the remaining watches, so that the next step begins without any.
         client.setData().forPath(root, new byte[0]);
     }
 
-    /** A waiter that has got the mutex and releases it, with its watch on a node that went. */
+    /** A waiter that acquired and releases the mutex, having watched a node that was deleted. */
     private void mutex() throws Exception {
         String path = root + "/mutex";
         InterProcessMutex first = new InterProcessMutex(client, path);
@@ -137,7 +137,7 @@ public final class CuratorFacts {
         keep("mutex", before, set, watches());
     }
 
-    /** An acquire of a semaphore sets a watch on its leases, and has it removed when it has one. */
+    /** An acquire of a semaphore sets a watch on the leases and removes it once it has a lease. */
     private void semaphore() throws Exception {
         InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, root + "/semaphore", 2);
         long before = watches();
@@ -151,7 +151,7 @@ public final class CuratorFacts {
         facts.add(String.format("\"%s\": {\"set\": %d, \"left\": %d}", name, set - before, after - before));
     }
 
-    /** A holder and two waiters, each with its session, whose nodes another looks at; then it deletes the holder's. */
+    /** A holder and two waiters, each with its own session; another client reads their nodes and then deletes the holder's. */
     private void queue() throws Exception {
         String path = root + "/queue";
         try (Contender holder = new Contender(path, new RetryOneTime(100));
@@ -183,7 +183,7 @@ public final class CuratorFacts {
         }
     }
 
-    /** A waiter whose node another deletes while its session lives, before its predecessor goes. */
+    /** A waiter whose node another client deletes while its session is alive, before its predecessor leaves. */
     private void noNode() throws Exception {
         Contender without = lostItsNode(root + "/without-retries", new RetryNTimes(0, 0));
         Contender with = lostItsNode(root + "/with-retries", new RetryNTimes(3, 100));
@@ -209,7 +209,7 @@ public final class CuratorFacts {
         }
     }
 
-    /** The nodes of a queue by their numbers, as soon as there are so many. */
+    /** The nodes of a queue in numerical order, once there are {@code count}. */
     private List<String> nodes(String path, int count) throws Exception {
         for (int tries = 0; tries < 100; tries++) {
             if (client.checkExists().forPath(path) != null) {
@@ -224,7 +224,7 @@ public final class CuratorFacts {
         throw new IllegalStateException(path + " never had " + count + " nodes");
     }
 
-    /** Takes the mutex on a thread of its own, with a session of its own, until it is told to let go. */
+    /** Acquires the mutex on its own thread and session, and releases it on request. */
     private final class Contender implements AutoCloseable {
         private final CuratorFramework own;
         private final InterProcessMutex mutex;
@@ -283,7 +283,7 @@ public final class CuratorFacts {
         }
     }
 
-    /** The watches that all servers have set, once everything has settled. */
+    /** Number of watches on all servers, after a pause to settle. */
     private long watches() throws Exception {
         Thread.sleep(SETTLES_MS);
         long all = 0;

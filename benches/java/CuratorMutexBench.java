@@ -25,11 +25,11 @@ import org.apache.zookeeper.KeeperException;
 /**
  * Measures the original of the strategy {@code curator-mutex}: Apache Curator's InterProcessMutex in Java.
  *
- * <p>A closed loop: each contender acquires, releases at once and acquires again. A contender is a thread with
- * a CuratorFramework, and so a session, of its own, as separate processes would have. They are spread evenly over
- * the servers, as zklockbench does it: sessions on the leader are faster. After a warm-up, in
- * which the JVM compiles what is hot, the measured phase counts what was acquired in it. One line of JSON goes
- * to stdout; times are in microseconds and say so in their names; what could not be measured is null.
+ * <p>A closed loop: each contender acquires, releases at once and acquires again. A contender is a thread with its own
+ * CuratorFramework and therefore its own session, like a separate process. Contenders are spread evenly over the
+ * servers, as in zklockbench, because sessions on the leader are faster. After a warm-up, in which the JVM compiles
+ * the hot code, acquisitions in the measured phase are counted. One line of JSON goes to stdout. Names of times
+ * contain their unit, microseconds; values that could not be measured are null.
  *
  * <p>Arguments: connect string, root znode, contenders, warm-up in ms, measured phase in ms, and optionally
  * the session timeout in ms. Exit codes: 0 measured, 1 the lock was violated, 2 bad usage, 3 no connection.
@@ -41,7 +41,7 @@ public final class CuratorMutexBench {
     private static final OperatingSystemMXBean PROCESS =
             (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
 
-    /** What to measure. */
+    /** The parameters of a measurement. */
     private static final class Question {
         final String connect;
         final String root;
@@ -129,7 +129,7 @@ public final class CuratorMutexBench {
         return true;
     }
 
-    /** Lets the contenders loose; the answer as a line of JSON. */
+    /** Starts the contenders and returns the result as a line of JSON. */
     private String measure() throws Exception {
         start.countDown();
         Thread.sleep(question.warmUpMs);
@@ -189,7 +189,7 @@ public final class CuratorMutexBench {
         return sortedNs[Math.max(rank, 1) - 1] / 1000;
     }
 
-    /** A line of /proc/self/status in bytes; null where the system has none. */
+    /** A line of /proc/self/status in bytes; null if the system has none. */
     private static Long bytesOf(String field) {
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
@@ -203,19 +203,19 @@ public final class CuratorMutexBench {
         return null;
     }
 
-    /** Leaves the ensemble as it was found; the root only goes when nobody else uses it. */
+    /** Restores the ensemble's initial state; the root is only deleted if no other client uses it. */
     private void cleanUp() throws Exception {
         CuratorFramework client = clients.get(0);
         try {
             client.delete().deletingChildrenIfNeeded().forPath(lock);
             client.delete().forPath(question.root);
         } catch (KeeperException.NoNodeException | KeeperException.NotEmptyException fine) {
-            // The servers remove empty containers by themselves, at times before we do.
+            // The servers remove empty containers themselves, sometimes earlier than this.
         }
         clients.forEach(CuratorFramework::close);
     }
 
-    /** A would-be holder. Its waits are its own until it has ended, so nothing is shared while it runs. */
+    /** A contender. Its waits are private until it has ended, so nothing is shared while it runs. */
     private final class Contender extends Thread {
         private final InterProcessMutex mutex;
         private long[] waitsNs = new long[4096];

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Compares Java's InterProcessMutex with itself, taken by drivers/curator for our contenders: what the pipe costs without a hold.
+"""Compares Java's InterProcessMutex with itself behind drivers/curator, which shows the cost of the pipe without a hold.
 
-Both run all the time on one ensemble, each on a lock of its own, and are let loose in turns of two seconds while the other is
-held still by SIGSTOP (their sessions last for 20 s). So a drift of the host, of the servers or of a compiler meets both. What
-was acquired in a turn is read from the servers: each acquisition creates and deletes one node, and the directory's `cversion`
-counts both.
+Both run all the time on one ensemble, each with its own lock, and alternate every two seconds while the other is paused by
+SIGSTOP (their sessions last for 20 s). A drift of the host, the servers or a compiler therefore affects both. The number of
+acquisitions in a turn is read from the servers: each creates and deletes one node, and the directory's `cversion` counts both.
 
-Where servers and load share the processors, whatever the driver takes of them is missing elsewhere; `--delay` puts the servers so
-far away that nobody waits for a processor.
+If servers and load share the processors, time used by the driver is missing elsewhere. `--delay` makes the servers so remote
+that no process waits for a processor.
 """
 
 import argparse
@@ -34,9 +33,9 @@ ROOT = compare.HERE.parent.parent
 CONFIDENCE = 0.95
 PAIRS_FOR_INTERVAL = 5
 TURN_S = 2.0
-# What a turn begins with and is not counted: queues form again, caches fill.
+# Start of a turn that is not counted: queues form again, caches fill.
 SETTLE_S = 0.3
-# Those of drivers/curator/run, for both.
+# Flags of drivers/curator/run, for both.
 JAVA_FLAGS = "-XX:+UseSerialGC -Xss512k"
 # Longer than any comparison.
 ENDLESS_S = 100_000
@@ -58,7 +57,7 @@ def arguments():
 
 
 class Side:
-    """One of the two, with all its processes and the directory of its lock."""
+    """A side of the comparison, with all its processes and the directory of its lock."""
 
     def __init__(self, name, command, log, zookeeper, root):
         self.name = name
@@ -70,7 +69,7 @@ class Side:
         self.pids = family(self.process.pid)
 
     def _directory(self, root):
-        """The node below the root whose children are the queue, once it is in use."""
+        """The node below the root that contains the queue, once it is in use."""
         until = time.monotonic() + 60
         while time.monotonic() < until:
             if self.process.poll() is not None:
@@ -81,7 +80,7 @@ class Side:
         raise compare.NotMeasured(f"{self.name} has not begun: {self.log.read_text().strip()[-2000:]}")
 
     def turn(self, seconds):
-        """Lets it run for so long: acquisitions a second, and processor seconds per acquisition."""
+        """Runs it for that long; returns acquisitions per second and processor seconds per acquisition."""
         self.signal(signal.SIGCONT)
         time.sleep(SETTLE_S)
         before, cpu_before, began = self.acquired(), self.cpu_s(), time.monotonic()
@@ -96,7 +95,7 @@ class Side:
         return self.zookeeper.exists(self.directory).cversion / 2
 
     def cpu_s(self):
-        """Of all its processes, their threads that have ended included."""
+        """Processor time of all its processes, including threads that have ended."""
         fields = [pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self.pids]
         return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS_PER_S
 
@@ -111,7 +110,7 @@ class Side:
 
 
 def family(pid):
-    """The process and all that it has started."""
+    """The process and all its descendants."""
     children = {}
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -162,11 +161,11 @@ def measure(args, scratch):
         return pairs
 
 
-# --- servers far away ---------------------------------------------------------------------------------------
+# --- remote servers -----------------------------------------------------------------------------------------
 
 
 def far_away(connect, delay_s):
-    """Addresses by which the servers are reached with that delay each way, and the process that sees to it."""
+    """Addresses that reach the servers with that delay each way, and the process that adds it."""
     here, there = multiprocessing.Pipe()
     process = multiprocessing.Process(target=lambda: asyncio.run(relay(connect.split(","), delay_s, there)), daemon=True)
     process.start()
@@ -187,7 +186,7 @@ async def relay(servers, delay_s, told):
 
 
 async def later(source, sink, delay_s):
-    """Passes on what comes, each piece after the delay, until one side has closed."""
+    """Forwards data, each piece after the delay, until one side has closed."""
     loop = asyncio.get_running_loop()
     with contextlib.suppress(ConnectionError):
         while piece := await source.read(65536):
@@ -195,7 +194,7 @@ async def later(source, sink, delay_s):
     loop.call_later(delay_s, sink.close)
 
 
-# --- the two ------------------------------------------------------------------------------------------------
+# --- sides --------------------------------------------------------------------------------------------------
 
 BARE, DRIVEN = "the bare loop", "the driver"
 
@@ -218,7 +217,7 @@ def driven(args, scratch, connect, zookeeper):
     return Side(DRIVEN, command, scratch / "driven.log", zookeeper, "/by-driver-driven")
 
 
-# --- telling ------------------------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------------------
 
 
 def report(args, pairs):
@@ -238,7 +237,7 @@ def mean(ratios):
 
 
 def interval(ratios):
-    """Of the mean ratio, by Student's t over the pairs' logarithms."""
+    """Confidence interval of the mean ratio, by Student's t over the pairs' logarithms."""
     if len(ratios) < PAIRS_FOR_INTERVAL:
         return 0.0, math.inf
     logs = [math.log(ratio) for ratio in ratios]
@@ -248,7 +247,7 @@ def interval(ratios):
 
 
 def student(freedom):
-    """The two-sided 95 % quantile of Student's t, by its expansion in 1/freedom; to 0.3 % from 4 on."""
+    """The two-sided 95 % quantile of Student's t, by its expansion in 1/freedom; exact to 0.3 % from 4 degrees on."""
     normal = statistics.NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
     terms = [
         normal,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs Java's InterProcessMutex and our curator-mutex in turns, and says which costs what.
+"""Runs Java's InterProcessMutex and the suite's curator-mutex alternately and compares their costs.
 
-Both get the same ensemble, contenders, warm-up and measured phase, and each contender a session of its own.
+Both use the same ensemble, contenders, warm-up and measured phase; each contender has its own session.
 Processor time is that of the measured phase, as each process reads it from the system. Memory is the largest
 resident set of the whole process, read from outside in the same way for both. Ratios are formed within a round,
-because a shared machine drifts between rounds, and say how many times better ours is.
+because a shared machine drifts between rounds, and show how many times better the suite's lock is.
 """
 
 import argparse
@@ -23,12 +23,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 JARS = pathlib.Path("/usr/share/java")
 # The manifests of Curator's jars name all others. slf4j-nop discards the log.
 CLASS_PATH = [JARS / "curator-recipes.jar", JARS / "slf4j-nop.jar"]
-# What suits Java best in this load; see README.md beside this file.
+# Best flags for Java under this load; see README.md in this directory.
 JAVA_FLAGS = "-XX:+UseSerialGC -Xmx64m"
 SESSION_TIMEOUT_MS = 20_000
 POLL_S = 0.05
 OUR_NAME, JAVA_NAME = "zklockbench", "Java Curator"
-# The measures compared: key, heading, which way is better, the ratio that is wanted.
+# Compared metrics: key, heading, better direction, required ratio.
 MEASURES = [
     ("acquisitions_per_s", "acquisitions/s", "more", 1.0),
     ("cpu_s_per_1000", "CPU s/1000 acq.", "less", 3.0),
@@ -37,7 +37,7 @@ MEASURES = [
 
 
 class NotMeasured(Exception):
-    """The comparison could not be made; the message says why."""
+    """The comparison failed; the message contains the reason."""
 
 
 def main(arguments, measure, report):
@@ -76,13 +76,13 @@ def positive(text):
     return number
 
 
-# --- measuring ----------------------------------------------------------------------------------------------
+# --- measurement --------------------------------------------------------------------------------------------
 
 
 def measure(args, scratch):
     compile_java(scratch)
     with Ensemble(args, scratch) as connect:
-        # The servers' own JVMs need warming up, too, or the first of the two would pay for it.
+        # The servers' own JVMs also need a warm-up, otherwise the first side would be slower.
         note("warming the ensemble up")
         run_java(args, scratch, connect, warm_up_s=0)
         rounds = []
@@ -92,7 +92,7 @@ def measure(args, scratch):
         }
         for number in range(1, args.rounds + 1):
             told = {}
-            # Who is first changes from round to round, so that a drift of the host favours neither.
+            # The order alternates between rounds, so that a drift of the host favours neither side.
             for side in sorted(sides, reverse=number % 2 == 0):
                 name, run = sides[side]
                 note(f"round {number} of {args.rounds}: {name}")
@@ -115,12 +115,12 @@ def java_program(name):
 
 
 class Ensemble:
-    """The ensemble that was named, or one of our own, which ends with the comparison."""
+    """The given ensemble, or one that is started for the comparison."""
 
     def __init__(self, args, scratch):
         self.program, self.connect = args.program, args.connect
         self.own = args.connect is None
-        # Apart from the one that the user may keep.
+        # Separate from a local ensemble that the user may keep.
         self.environment = dict(os.environ, ZKLOCKBENCH_STATE_DIR=str(scratch / "state"))
 
     def __enter__(self):
@@ -153,7 +153,7 @@ def run_ours(args, scratch, connect, number):
     command += ["--connect", connect, "--out", str(out), "--run-id", name]
     command += ["--contenders", str(args.contenders), "--duration", f"{args.measure}s"]
     command += ["--set", f'warm_up="{args.warm_up}s"', "--set", f'session_timeout="{SESSION_TIMEOUT_MS}ms"']
-    # 4: of holds that take no time too few could have been seen to overlap, which is no matter of pace.
+    # 4: too few holds could have been seen to overlap, because they take no time. This does not affect the rates.
     _, peak = watched(command, scratch / "ours.log", (0, 4))
     trial = json.loads((out / name / "trials" / "000.json").read_text())
     if trial["errors"] or trial["health"]["invalid"]:
@@ -177,14 +177,14 @@ def figures(acquired, told, wait_p50_us, wait_p99_us, peak_bytes):
 
 
 def watched(command, log, good=(0,)):
-    """Runs it to its end: its stdout, and the largest resident set that the system saw."""
+    """Runs the command to its end; returns its stdout and its peak resident set."""
     output = log.with_suffix(".out")
     with log.open("w") as errors, output.open("w") as stdout:
         process = subprocess.Popen(command, stdout=stdout, stderr=errors)
         peak = None
         try:
             while process.poll() is None:
-                # It only grows, so the last reading before the end is at most one interval old.
+                # The peak only grows, so the last reading is at most one interval old.
                 peak = high_water_mark(process.pid) or peak
                 time.sleep(POLL_S)
         finally:
@@ -224,11 +224,11 @@ def checked(command, env=None):
     return done.stdout
 
 
-# --- telling ------------------------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------------------
 
 
 def ratios(java, ours):
-    """How many times better ours is, by measure."""
+    """Ratio by which the suite's lock is better, by metric."""
     better = {"more": lambda key: ours[key] / java[key], "less": lambda key: java[key] / ours[key]}
     return {key: better[which](key) for key, _, which, _ in MEASURES}
 

@@ -1,5 +1,5 @@
-//! `predecessor-watch` straight on the client library: the same requests on the same kind of threads, and
-//! nothing that is counted but how often the lock was acquired.
+//! `predecessor-watch` directly on the client library: the same requests on the same kind of threads, counting only
+//! acquisitions.
 //!
 //! Each loop is a separate process, so that it shares nothing with the trial beside it.
 
@@ -22,21 +22,21 @@ const SESSION: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const THREAD: &str = "bare";
 
-/// What to run.
+/// The loop to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Loop {
-    /// Where sessions are opened.
+    /// Connect string of the sessions.
     pub connect: String,
     pub lock: String,
-    /// Contenders, one session each.
+    /// Number of contenders, each with one session.
     pub contenders: usize,
-    /// Threads that share them.
+    /// Number of threads that share them.
     pub threads: usize,
     /// Time wasted before each release.
     pub handicap: Duration,
 }
 
-/// What the contenders share with whoever started them.
+/// State shared by the contenders and their starter.
 #[derive(Debug, Default)]
 struct Board {
     connected: AtomicUsize,
@@ -46,7 +46,7 @@ struct Board {
 
 type Ended = Result<(), String>;
 
-/// A loop in another process that goes on until it is stopped.
+/// A loop in another process that runs until it is stopped.
 pub struct Running {
     process: Child,
     questions: ChildStdin,
@@ -56,8 +56,7 @@ pub struct Running {
 impl Running {
     /// Starts the loop; returns once all its sessions are open.
     ///
-    /// # Errors
-    /// When the process cannot be started, or a session cannot be opened.
+    /// # Errors If the process cannot be started, or a session cannot be opened.
     pub fn start(run: &Loop) -> Result<Self, Error> {
         let json = serde_json::to_string(run).map_err(|error| failed(&error))?;
         let program = std::env::current_exe().map_err(|error| failed(&error))?;
@@ -75,10 +74,11 @@ impl Running {
         Ok(running)
     }
 
-    /// How often it has acquired the lock by now, and the processor time that took.
+    /// Number of acquisitions so far, and the processor time for them.
     ///
     /// # Errors
-    /// When the loop has ended.
+    ///
+    /// If the loop has ended.
     pub fn moment(&mut self) -> Result<Moment, Error> {
         self.questions.write_all(b"\n").map_err(|error| failed(&error))?;
         let answer = self.answer()?;
@@ -99,7 +99,8 @@ impl Running {
     /// Ends the loop.
     ///
     /// # Errors
-    /// When a session or a request has failed, after which nothing can be compared.
+    ///
+    /// If a session or a request failed, so that nothing can be compared.
     pub fn stop(mut self) -> Result<(), Error> {
         drop(self.questions);
         let status = self.process.wait().map_err(|error| failed(&error))?;
@@ -111,8 +112,7 @@ fn failed(why: &dyn std::fmt::Display) -> Error {
     Error::environment(format!("the bare loop failed: {why}"))
 }
 
-/// Runs a loop in this process until there is no more input, and answers every line of it by what [`Running::moment`]
-/// tells.
+/// Runs a loop in this process until its input ends, and answers every line with the data for [`Running::moment`].
 ///
 /// # Errors
 /// The first failure of a session or a request.
@@ -178,7 +178,7 @@ fn waste(time: Duration) {
     }
 }
 
-/// Queues up and waits behind one predecessor after the other; returns the own node.
+/// Joins the queue and waits until no node is ahead; returns the own node.
 async fn acquire(client: &Client, lock: &str) -> Result<String, ClientError> {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let prefix = format!("{lock}/n-");
@@ -196,7 +196,7 @@ async fn acquire(client: &Client, lock: &str) -> Result<String, ClientError> {
     Ok(node)
 }
 
-/// The name with the highest number below the own.
+/// The name with the highest number below the own number.
 fn predecessor(names: &[String], own: i64) -> Option<&String> {
     let numbered = names.iter().filter_map(|name| Some((sequence_of(name)?, name)));
     numbered.filter(|(number, _)| *number < own).max_by_key(|(number, _)| *number).map(|(_, name)| name)

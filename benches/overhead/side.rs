@@ -1,25 +1,25 @@
-//! One side of a comparison over a span of time: what it acquired, and the processor time that took.
+//! One side of a comparison over a period: its acquisitions, and the processor time for them.
 
 use zklockbench_core::clock::Stamp;
 
-/// Ticks of the kernel's processor time in a second, on every Linux there is.
+/// Ticks of the kernel's processor time per second, on every Linux system.
 const TICKS: f64 = 100.0;
 
-/// What one side came to.
+/// Result of one side.
 #[derive(Debug, Clone, Copy)]
 pub struct Side {
     /// Acquisitions per second.
     pub throughput: f64,
-    /// Processor time of its threads an acquisition, in microseconds; not a number where the system does not tell.
+    /// Processor time of its threads per acquisition, in microseconds; NaN if the system does not report it.
     pub cpu_us: f64,
 }
 
-/// What one side had come to by a moment.
+/// State of one side at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
     pub at: Stamp,
     pub acquired: u64,
-    /// Processor time of its threads; `None` where the system does not tell.
+    /// Processor time of its threads; `None` if the system does not report it.
     pub ticks: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Side {
     }
 }
 
-/// Processor time that this process's threads of that name have taken; `None` where the system does not tell.
+/// Processor time of this process's threads with that name; `None` if the system does not report it.
 pub fn ticks_of(thread: &str) -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
     let read = threads.filter_map(|thread| read(&thread.path().join("stat")));

@@ -1,4 +1,4 @@
-//! The ensemble, and the two things that are run on it.
+//! The ensemble, and the trials and bare loops that run on it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,14 +22,14 @@ const FIRST_BARE: usize = 500;
 
 /// An ensemble with a root for this comparison.
 pub struct World {
-    /// Where it is.
+    /// Description of the ensemble.
     pub description: String,
     environment: Environment,
     // Ends the servers when it is dropped.
     _local: Option<Local>,
 }
 
-/// A bare loop under way, and the root of its lock.
+/// A running bare loop, and the root of its lock.
 pub struct BareLoop {
     pub running: Running,
     root: String,
@@ -45,8 +45,8 @@ impl World {
             |local| format!("{connect}, data in {}", local.placement()),
         );
         let servers = parse_connect(&connect)?.addresses;
-        // All sessions of both sides on one server: which of them land on the leader would otherwise differ
-        // from loop to loop, and changes a handoff by more than the smallest effect of interest.
+        // All sessions of both sides use one server. Otherwise, loops would differ in how many sessions are on the
+        // leader, which changes a handoff by more than the smallest relevant effect.
         let target = Target { connect: pinned(&connect, &servers), access: Access::default() };
         let workspace =
             Workspace::create(target.clone(), &format!("overhead-{}", std::process::id())).await?;
@@ -56,7 +56,7 @@ impl World {
             servers,
             namespace: TOP.trim_start_matches('/').to_owned(),
             threads: args.threads.into(),
-            // What the trial's side does beside the bare loop would count against it.
+            // Additional work on the trial's side would count against it.
             keep_awake: None,
             local: None,
             keeps_history: false,
@@ -82,7 +82,7 @@ impl World {
         Ok(TrialPlan::of(&parsed.scenario).trials)
     }
 
-    /// Runs a trial as the suite does; tells when its phases begin.
+    /// Runs a trial as the suite does; reports when its phases begin.
     pub async fn trial(&self, spec: &TrialSpec, phase: &(dyn Fn(&str) + Sync)) -> Result<Trial, Error> {
         let entry = zklockbench_locks::find(STRATEGY)
             .ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
@@ -116,7 +116,7 @@ impl World {
     }
 }
 
-/// The first server alone, with the chroot of the connect string.
+/// The first server of the connect string, with its chroot.
 fn pinned(connect: &str, servers: &[String]) -> String {
     let chroot = connect.find('/').map_or("", |at| &connect[at..]);
     servers.first().map_or_else(|| connect.to_owned(), |first| format!("{first}{chroot}"))

@@ -17,36 +17,36 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 
 /**
- * A fair lock whose holder hands it to the next one: the strategy `baton` (`zklockbench strategies baton`) on Curator's client.
+ * A fair lock whose holder hands it to the next waiter: the strategy `baton` (`zklockbench strategies baton`) on Curator's client.
  *
- * Acquire: create an ephemeral sequential `n-`, which gets number s; then, in one flush, getData with a watch on it and getChildren
- * with a watch on number s - 1 (that has no children, so the watch tells its end only). A grant in its own node: held. Number
- * s - 1 is gone: list; held if its own node is the lowest, else watch the one just before it. Release: one multi writes a grant
- * into number s + 1 and deletes its own node. It is refused if s + 1 is not there: list, and take the one just behind. Nobody is
- * behind: delete.
+ * Acquire: create an ephemeral sequential `n-` node, which gets number s. Then, in one flush, send getData with a watch on it and
+ * getChildren with a watch on number s - 1 (which has no children, so that the watch only reports its deletion). If its own node
+ * contains a grant, the lock is held. If number s - 1 does not exist, list the directory: the lock is held if its own node is the
+ * lowest, otherwise watch the node just ahead. Release: one multi writes a grant into number s + 1 and deletes its own node. If
+ * s + 1 does not exist, the multi is refused: list, and grant to the node just behind. If no node is behind, delete.
  *
- * Exclusion. Every holder's node is the lowest there is, from the beginning of its hold until it is deleted. By a list: it shows
- * nobody below, and no lower number can come, for the servers apply transactions in one order and numbers grow with it. By a grant:
- * it is in the transaction that deletes the granter's node, which was the lowest, and goes to the next number there is, for between
- * s and s + 1, or between two neighbours of a list, no node can come. A paused holder whose session has expired can't grant: its
- * node is gone, and the transaction fails as a whole. A node that is just being given up may be granted to: it goes all the same.
+ * Exclusion. Every holder's node is the lowest from the beginning of its hold until it is deleted. After a list: the list shows no
+ * lower node, and none can appear, because the servers apply transactions in one order and numbers grow with it. After a grant: the
+ * same transaction deletes the granter's node, which was the lowest, and grants to the next existing number, because no node can
+ * appear between s and s + 1, or between two neighbours of a list. A paused holder whose session has expired can't grant: its node
+ * no longer exists, so the transaction fails as a whole. A grant may reach a node whose waiter is giving up: it is deleted anyway.
  *
- * Progress. Grants only save time. Each waiter watches the node just before its own, by the look that found it there, however that
- * node ends. A grant arrives before the deletion in the same transaction does. After a reconnection ZooKeeper's client sets both
- * watches again, which reports what was missed; the own data are read once more besides.
+ * Progress. Grants only save time. Each waiter watches the node just ahead of its own; the request that found the node set the
+ * watch, which fires however that node ends. A grant arrives before the deletion in the same transaction. After a reconnection,
+ * ZooKeeper's client sets both watches again, which reports what was missed; its own data is also read once more.
  *
- * Lost replies. Everything goes by the ZooKeeper handle that made the node, never by the one that Curator opens after an expiry:
- * what one session began must fail in another. A create without a reply is looked for after a `sync`, which the leader puts behind
- * it, among the session's own nodes: a uuid could be in neither the name, which the neighbours must be able to tell, nor the data,
- * which a grant overwrites. A multi or delete is sent again: it takes place once, since a number never comes twice (so the
- * directory is no container, whose numbers begin anew). Until its node is known to be gone, an object enters no queue again.
+ * Lost replies. All requests use the ZooKeeper handle that created the node, never the one that Curator opens after an expiry: what
+ * one session began must fail in another. After a create without a reply, the session's own nodes are searched, behind a `sync`,
+ * which the leader orders after the create. There is no place for a uuid: neighbours must be able to derive the name, and a grant
+ * overwrites the data. A multi or delete is sent again: it takes effect once, because a number is never used twice (therefore the
+ * directory is not a container, whose numbers could restart). Until its node is known to be gone, an object joins no queue again.
  *
- * The counter's end. After 2^31 - 1 creates every node gets the number 2147483647, or a negative one while another create is under
- * way; a restart does not heal that. Acquire fails then and leaves no node: the lock needs a fresh path.
+ * The counter's end. After 2^31 - 1 creates, every node gets the number 2147483647, or a negative number while another create is in
+ * progress; a restart does not repair that. Acquire then fails and leaves no node: the lock needs a fresh path.
  *
- * Use one object for each client and path, or two take each other's nodes for their own. Threads may share it, and wait for each
- * other within the process; it is not reentrant. It needs servers from 3.6 on (getEphemerals) and a client without a namespace.
- * Nobody else may write into the nodes. That a session is lost tells Curator's ConnectionStateListener, as with Curator's locks.
+ * Use one object for each client and path; two would mistake each other's nodes for their own. Threads may share it, and wait for
+ * each other within the process; it is not reentrant. It needs servers from 3.6 on (getEphemerals) and a client with no namespace.
+ * No other client may write to the nodes. As with Curator's locks, its ConnectionStateListener reports a lost session.
  */
 public class Baton implements InterProcessLock {
     private static final byte[] GRANT = {'g', 'o'};
@@ -55,11 +55,11 @@ public class Baton implements InterProcessLock {
     OneSession session;
     private final CuratorFramework client;
     private final Semaphore local = new Semaphore(1, true);
-    /** Its own node, or null while none is known. */
+    /** Its own node; null while it is not known. */
     private String node;
     private int number;
     private long token;
-    /** Whom a release grants; null for nobody. */
+    /** Node that a release grants to; null for none. */
     private String behind;
     private volatile boolean held;
 
@@ -72,7 +72,7 @@ public class Baton implements InterProcessLock {
         return node;
     }
 
-    /** The fencing token: the number of the transaction that created its node. */
+    /** The fencing token: the zxid of the transaction that created its node. */
     public long token() {
         return token;
     }
@@ -115,7 +115,7 @@ public class Baton implements InterProcessLock {
         }
     }
 
-    /** Makes the node, also where an answer is lost and the connection comes back. True if that showed that nobody is before it. */
+    /** Creates the node, even if a reply is lost and the connection returns. True if the reply showed that no node is ahead. */
     private boolean enters() throws Exception {
         boolean[] asked = {false};
         boolean isFirst = session.surely(() -> {
@@ -127,7 +127,7 @@ public class Baton implements InterProcessLock {
                 ZKPaths.mkdirs(client.getZookeeperClient().getZooKeeper(), path);
                 return joins();
             } catch (KeeperException.NodeExistsException taken) {
-                // Names carry nothing but the number.
+                // Names consist only of the number.
                 throw usedUp();
             }
         });
@@ -143,21 +143,21 @@ public class Baton implements InterProcessLock {
         return new IllegalStateException("the sequence counter of " + path + " is used up: use a fresh path");
     }
 
-    /** Makes the node, once. */
+    /** Creates the node with one request. True if the reply showed that no node is ahead. */
     boolean joins() throws KeeperException {
         OneSession.Made made = session.create(path + "/n-");
         has(made.path(), made.czxid());
         return false;
     }
 
-    /** Whether the session has a node here; who looks has none but one whose create got no answer. */
+    /** Whether the session has a node here. The caller knows of none, so it is the one whose create got no reply. */
     private boolean finds() throws KeeperException {
         session.sync(path);
         for (String found : session.own(path + "/n-")) has(found, 0);
         return node != null;
     }
 
-    /** Some answers have the client's chroot in their paths. */
+    /** Remembers the node. Paths in some replies contain the client's chroot. */
     void has(String made, long czxid) {
         String name = made.substring(made.lastIndexOf('/') + 1);
         node = path + "/" + name;
@@ -173,7 +173,7 @@ public class Baton implements InterProcessLock {
         while (true) {
             if (before == null) {
                 List<String> names = session.surely(() -> session.list(path));
-                // A list without anybody is no lock that is held.
+                // An empty list does not mean that the lock is held.
                 if (!names.contains(name())) throw KeeperException.create(KeeperException.Code.NONODE, node);
                 if (isUsedUp(names)) throw usedUp();
                 before = nearest(names, -1);
@@ -199,7 +199,7 @@ public class Baton implements InterProcessLock {
         }
     }
 
-    /** Both looks in one flush. The number before its own has no children, so the watch on them tells its end, and no grant. */
+    /** Sends both requests in one flush. The node ahead has no children, so the watch on them reports its deletion, but no grant. */
     private Look look(BlockingQueue<WatchedEvent> events) throws KeeperException {
         var own = session.read(node, events::add);
         var other = session.list(at(number - 1), events::add);
@@ -237,26 +237,26 @@ public class Baton implements InterProcessLock {
                 return;
             } catch (KeeperException.NoNodeException notThere) {
                 List<String> names = session.surely(() -> session.list(path));
-                // Gone already: the multi whose answer was lost has done it.
+                // The multi whose reply was lost has already deleted it.
                 if (!names.contains(name())) return;
-                // Those behind by a number that is not unique fail.
+                // Waiters with a number that is not unique fail.
                 behind = isUsedUp(names) ? null : nearest(names, 1);
             }
         }
         session.surely(this::leaves);
     }
 
-    /** Deletes its own node; true as soon as it is not there. */
+    /** Deletes its own node; true once it does not exist. */
     private boolean leaves() throws KeeperException {
         try {
             session.delete(node);
         } catch (KeeperException.NoNodeException gone) {
-            // As it shall be.
+            // The node does not exist, as intended.
         }
         return true;
     }
 
-    /** Takes its node away, then lets the next thread in. A thread of its own goes on until the node is known to be gone. */
+    /** Deletes its node, then lets the next thread in. A separate thread retries until the node is known to be gone. */
     private void leave() {
         if (isGone()) {
             local.release();
@@ -282,7 +282,7 @@ public class Baton implements InterProcessLock {
         return names.stream().filter(name -> name.startsWith("n-")).mapToInt(Baton::number).anyMatch(n -> n < 0 || n == Integer.MAX_VALUE);
     }
 
-    /** The nearest before (-1) or behind (1) its own node in a list; null for none. */
+    /** The nearest node ahead of (-1) or behind (1) its own in a list; null for none. */
     private String nearest(List<String> names, int side) {
         var others = names.stream().filter(name -> name.startsWith("n-")).mapToInt(name -> (number(name) - number) * side);
         OptionalInt distance = others.filter(places -> places > 0).min();

@@ -7,21 +7,21 @@ import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * A {@link Baton} that is taken by one request where nobody holds it or waits: multi[create its node, setData(lock's directory)].
+ * A {@link Baton} that acquires a free lock with one request: multi[create its node, setData(lock's directory)].
  *
- * The setData's answer is the directory's Stat at that very transaction. One child: its own node is alone, so it is the lowest, and
- * nodes made later have higher numbers: it holds, exactly as by a list that shows nobody else. More children: an ordinary waiter.
- * Two requests uncontended, and one commit until it is in. Foreign nodes in the directory only make the count higher: safe.
+ * The reply to setData contains the directory's Stat as of that transaction. One child: its own node is alone and therefore the
+ * lowest, and later nodes get higher numbers, so the lock is held, exactly as after a list that shows no other node. More children:
+ * it waits as usual. An uncontended acquire and release take two requests. Foreign nodes in the directory only raise the count.
  *
- * Where others are, the setData buys nothing, so it is left out after some acquires that were not alone, and tried again now and
- * then. The directory's data belongs to the lock. Its mzxid is the transaction that made the node, the fencing token: servers
- * before 3.8.2 and 3.9 answer a create in a multi without it.
+ * While other nodes exist, the setData gains nothing, so it is omitted after some acquires that were not alone, and tried again
+ * occasionally. The directory's data belongs to the lock. Its mzxid is the transaction that created the node, the fencing token;
+ * servers before 3.8.2 and 3.9 do not return it for a create within a multi.
  */
 public final class Count extends Baton {
     private static final byte[] NOTHING = {};
     private static final int TRIES = 3;
     private static final int AGAIN_AFTER = 16;
-    /** How many acquires ago one was alone. */
+    /** Number of acquires since the last one that was alone. */
     private int crowded;
 
     public Count(CuratorFramework client, String path) {

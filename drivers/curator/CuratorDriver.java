@@ -1,7 +1,7 @@
 // Curator's locks as contenders of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
 //
-// Each contender has a thread and a CuratorFramework of its own: the thread owns the mutex, so acquire and release must come
-// from the same one. Locks.java says which locks there are; Baton.java and Count.java are locks of this suite's own in Java.
+// Each contender has its own thread and CuratorFramework. The thread owns the mutex, so acquire and release must come from the
+// same thread. Locks.java lists the locks; Baton.java and Count.java are this suite's own locks in Java.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -36,18 +36,18 @@ import org.apache.zookeeper.client.ZKClientConfig;
 
 public class CuratorDriver {
     static final ObjectMapper JSON = new ObjectMapper();
-    /** Not System.out, which writes a line and its end apart. */
+    /** Not System.out, which writes a line and its line break separately. */
     static final OutputStream OUT = new FileOutputStream(FileDescriptor.out);
-    /** For a contender whose number is another's now, or when all ends. */
+    /** Ends a contender's thread, because its number was reused or the driver ends. */
     static final Request END = new Request();
     static final Map<Integer, Contender> contenders = new ConcurrentHashMap<>();
-    /** Which contender an acquire is of that is not answered yet. */
+    /** Contender of each acquire that has no reply yet. */
     static final Map<Long, Contender> acquiring = new ConcurrentHashMap<>();
-    /** The file of the certificate by which all contenders identify themselves, once one has. */
+    /** File with the certificate of all contenders; null until the first one needs it. */
     static String identity;
 
     public static void main(String[] arguments) throws Exception {
-        // Whatever else prints must not write between the lines of the protocol.
+        // Other output must not appear between the lines of the protocol.
         System.setOut(System.err);
         if (!"1".equals(System.getenv("ZKLOCKBENCH_DRIVER"))) {
             System.err.println("This is a driver of zklockbench: zklockbench run SCENARIO --driver curator=drivers/curator/run");
@@ -79,14 +79,14 @@ public class CuratorDriver {
         write(ready.toString());
     }
 
-    /** The jar says it itself; Debian's file names do not. */
+    /** Read from the jar, because Debian's file names do not contain it. */
     static String version() {
         String about = "/META-INF/maven/org.apache.curator/curator-framework/pom.properties";
         Properties read = new Properties();
         try (InputStream in = CuratorFramework.class.getResourceAsStream(about)) {
             if (in != null) read.load(in);
         } catch (IOException unreadable) {
-            // Then it is not known.
+            // The version stays unknown.
         }
         return read.getProperty("version", "unknown");
     }
@@ -109,14 +109,14 @@ public class CuratorDriver {
         contender.requests.add(request);
     }
 
-    /** The acquire gets its own answer: what it came to. */
+    /** The cancelled acquire gets its own reply with the outcome. */
     static void cancel(Request request) {
         Contender contender = acquiring.get(request.of);
         if (contender != null) contender.interruptWait(request.of);
         ok(request, done());
     }
 
-    /** One contender: its client, its locks, its thread. */
+    /** A contender with its client, locks and thread. */
     static class Contender extends Thread {
         final int number;
         final BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
@@ -124,7 +124,7 @@ public class CuratorDriver {
         CuratorFramework client;
         JsonNode opened;
         InterProcessLock held;
-        /** The acquire that it is in, and the last one that was cancelled; 0 for none. */
+        /** The acquire in progress and the last cancelled one; 0 for none. */
         long waitsIn;
         long cancelled;
 
@@ -143,7 +143,7 @@ public class CuratorDriver {
             if (waitsIn == id) interrupt();
         }
 
-        /** False where it was cancelled before. */
+        /** False if it was cancelled before. */
         synchronized boolean begins(Request request) {
             if (request.id <= cancelled) return false;
             waitsIn = request.id;
@@ -152,7 +152,7 @@ public class CuratorDriver {
 
         synchronized void ended() {
             waitsIn = 0;
-            // That came too late to end the wait must not end what comes next.
+            // An interrupt that came too late to end this wait must not end the next one.
             Thread.interrupted();
         }
 
@@ -226,14 +226,14 @@ public class CuratorDriver {
         }
 
         /**
-         * Switches off the EnsembleTracker, which replaces the connect string by the addresses in the ensemble's configuration
-         * and so leaves the proxy of the faults. Releases without this setting are used as they are.
+         * Switches off the EnsembleTracker, which replaces the connect string with the addresses in the ensemble's configuration
+         * and so bypasses the proxy for faults. Releases without this setting are used unchanged.
          */
         void keepToConnectString(CuratorFrameworkFactory.Builder builder) {
             try {
                 CuratorFrameworkFactory.Builder.class.getMethod("ensembleTracker", boolean.class).invoke(builder, false);
             } catch (ReflectiveOperationException absent) {
-                // Then the suite finds out whether the client leaves its proxy.
+                // The suite then detects whether the client bypasses its proxy.
             }
         }
 
@@ -253,13 +253,13 @@ public class CuratorDriver {
             write(JSON.createObjectNode().put("t", "event").put("c", number).put("what", what).put("at", now()).toString());
         }
 
-        /** After an expiry the client has another session, which is this contender's, too. */
+        /** After an expiry the client opens another session, which also belongs to this contender. */
         void connected(CuratorFramework of) {
             ObjectNode event = JSON.createObjectNode().put("t", "event").put("c", number).put("what", "connected").put("at", now());
             try {
                 event.put("session", "0x" + Long.toHexString(of.getZookeeperClient().getZooKeeper().getSessionId()));
             } catch (Exception gone) {
-                // Then the next event tells it.
+                // The next event contains the session.
             }
             write(event.toString());
         }
@@ -289,7 +289,7 @@ public class CuratorDriver {
                 held = lock;
                 write(line(request, Locks.tell(lock, client, opened.path("parameters")), from, granted));
             } catch (InterruptedException cancelled) {
-                // Its node was deleted before this was thrown.
+                // The node was deleted before this exception was thrown.
                 fail(request, "cancelled", "no", null);
             } catch (Exception error) {
                 fail(request, word(error), "maybe", error.toString());
@@ -308,7 +308,7 @@ public class CuratorDriver {
                 }
                 held.release();
                 write(line(request, "{}", from, now()));
-                // One that may be taken again is released as often as it was taken.
+                // A reentrant lock is released as often as it was acquired.
                 if (!held.isAcquiredInThisProcess()) held = null;
             } catch (Exception error) {
                 write(failure(request, word(error), "maybe", error.toString()).put("from", from).put("to", now()).toString());
@@ -316,7 +316,7 @@ public class CuratorDriver {
         }
     }
 
-    /** The client wants key and certificate in one file; it is for this user alone, and goes with the process. */
+    /** The client requires key and certificate in one file. Only this user can read it; it is deleted when the process ends. */
     static synchronized String identity(JsonNode tls) {
         if (identity == null) {
             try {
@@ -339,7 +339,7 @@ public class CuratorDriver {
         return error.getClass().getSimpleName();
     }
 
-    /** The clock of the protocol: CLOCK_MONOTONIC in microseconds. */
+    /** The protocol's clock: CLOCK_MONOTONIC in microseconds. */
     static long now() {
         return System.nanoTime() / 1_000;
     }
@@ -354,7 +354,7 @@ public class CuratorDriver {
         write(answer.toString());
     }
 
-    /** What comes with every acquire, so without a tree. */
+    /** Reply to an acquire or release, built without a tree because there are so many. */
     static String line(Request request, String done, long from, long to) {
         return "{\"id\":" + request.id + ",\"ok\":" + done + ",\"from\":" + from + ",\"to\":" + to + "}";
     }
@@ -368,13 +368,13 @@ public class CuratorDriver {
         return message == null ? answer : answer.put("message", message);
     }
 
-    /** A whole line, in one write. */
+    /** Writes a whole line at once. */
     static void write(String message) {
         synchronized (OUT) {
             try {
                 OUT.write((message + "\n").getBytes(StandardCharsets.UTF_8));
             } catch (IOException closed) {
-                // Nobody reads any more; the end of input comes, too.
+                // The suite has closed the pipe; the end of input follows.
             }
         }
     }

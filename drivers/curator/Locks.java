@@ -11,7 +11,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 
-/** Which locks there are, what each can do, and how it is made. */
+/** The locks, their capabilities, and how each is created. */
 final class Locks {
     private Locks() {}
 
@@ -61,7 +61,7 @@ final class Locks {
         };
     }
 
-    /** A holder's fencing token and node, as an object; empty where the lock does not tell them. */
+    /** A holder's fencing token and node as an object; empty if the lock does not report them. */
     static String tell(InterProcessLock lock, CuratorFramework client, JsonNode parameters) throws Exception {
         String node;
         long token;
@@ -77,7 +77,7 @@ final class Locks {
         return "{\"token\":" + token + ",\"node\":\"" + node + "\"}";
     }
 
-    /** Tells its node, which the class keeps for those that extend it. */
+    /** Exposes the path of its node, which only subclasses can read. */
     private static final class KnownMutex extends InterProcessMutex {
         KnownMutex(CuratorFramework client, String path) {
             super(client, path);
@@ -88,7 +88,7 @@ final class Locks {
         }
     }
 
-    /** A contender's lease of a semaphore. */
+    /** A semaphore of which a contender holds at most one lease. */
     private static final class OneLease implements InterProcessLock {
         private final InterProcessSemaphoreV2 semaphore;
         private Lease lease;

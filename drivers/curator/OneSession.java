@@ -14,8 +14,8 @@ import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Requests of one session, of which several may be on their way. They never go to the session that Curator opens after an expiry,
- * they fail. Waiting for an answer can't be interrupted, so it is always known what became of a request unless the connection goes.
+ * Requests of one session, several of which may be in flight. After an expiry they fail instead of going to the session that Curator
+ * opens next. Waiting for a reply can't be interrupted, so the outcome of a request is always known unless the connection is lost.
  */
 final class OneSession {
     private static final byte[] NOTHING = {};
@@ -31,7 +31,7 @@ final class OneSession {
         return !zk.getState().isAlive();
     }
 
-    /** Asks again where the connection is lost, as often as the client's policy allows. */
+    /** Repeats the request after a lost connection, as often as the client's policy allows. */
     <T> T surely(Callable<T> request) throws Exception {
         long began = System.nanoTime();
         for (int tries = 0;; tries++) {
@@ -88,14 +88,14 @@ final class OneSession {
         return answer(asked);
     }
 
-    /** Waits until the server knows all that the leader has been asked before. */
+    /** Waits until the server has applied everything that the leader received before. */
     void sync(String path) throws KeeperException {
         var asked = new CompletableFuture<Void>();
         zk.sync(path, (code, at, context) -> tell(asked, code, at, null), null);
         answer(asked);
     }
 
-    /** This session's own nodes whose paths begin like that; servers before 3.6 can't tell. */
+    /** This session's own nodes with that prefix; not supported by servers before 3.6. */
     List<String> own(String prefix) throws KeeperException {
         var asked = new CompletableFuture<List<String>>();
         zk.getEphemerals(prefix, (code, context, paths) -> tell(asked, code, prefix, paths), null);
@@ -107,9 +107,9 @@ final class OneSession {
         else asked.completeExceptionally(KeeperException.create(KeeperException.Code.get(code), path));
     }
 
-    /** A node, and the transaction that created it. */
+    /** A node and the transaction that created it. */
     record Made(String path, long czxid) {}
 
-    /** A node's data, and what is known of it. */
+    /** A node's data and Stat. */
     record Read(byte[] data, Stat stat) {}
 }

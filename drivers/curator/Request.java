@@ -6,17 +6,17 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 
 /**
- * A line of the suite's: what all requests have, and what acquires and releases do. Only `open` has more, and is read as a tree:
- * that is too slow for what comes with every acquire, in code that in a short trial no compiler has come to yet.
+ * A line from the suite: the fields of all requests, and those of acquires and releases. Only `open` has more and is read as a tree,
+ * which is too slow for every acquire, because in a short trial this code is not compiled yet.
  */
 final class Request {
     private static final ObjectMapper JSON = new ObjectMapper();
     private final String line;
     String kind = "";
     long id;
-    /** The contender; -1 for none. */
+    /** Number of the contender; -1 for none. */
     int contender = -1;
-    /** Of `cancel`. */
+    /** In a `cancel`: number of the acquire. */
     long of;
     String on = "";
     String mode = "write";
@@ -47,7 +47,7 @@ final class Request {
         }
     }
 
-    /** All of it. */
+    /** The whole line. */
     JsonNode tree() {
         try {
             return JSON.readTree(line);

@@ -1,12 +1,12 @@
-// Go's lock as a contender of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
+// Go's lock as a contender of zklockbench, over version 1 of its driver protocol (docs/testing-your-client.md).
 //
-// The lock is zk.Lock of github.com/samuel/go-zookeeper, whose Lock() knows no timeout, no cancellation and no way to learn
-// that the lock was lost. So this driver gives up for it: it answers that the wait is over, lets the call go on, and if that
-// is granted all the same, releases at once and tells so as `late`. Until then its node stands in the queue.
+// The lock is zk.Lock of github.com/samuel/go-zookeeper, whose Lock() supports no timeout and no cancellation, and does not report
+// a lost lock. This driver therefore emulates giving up: it replies that the wait is over and lets the call continue. If the lock
+// is then granted, it releases it at once and reports that as `late`. Until then its node remains in the queue.
 //
-// What came later, as github.com/go-zookeeper/zk, is the same lock but for two things: the number of a node is what follows
-// its last "lock-" or "__" instead of its last "-", so that other nodes below the lock do not stop it, as Python's kazoo's
-// would; and LockWithData.
+// Its successor, github.com/go-zookeeper/zk, has the same lock with two differences: the number of a node follows its last "lock-"
+// or "__" instead of its last "-", so that other nodes below the lock, such as those of Python's kazoo, do not stop it; and it adds
+// LockWithData.
 package main
 
 import (
@@ -29,10 +29,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The library's version, set when this is compiled.
+// Version of the library, set at compile time.
 var release = "unknown"
 
-// message is a line of the protocol, in or out.
+// message is a line of the protocol, received or sent.
 type message = map[string]interface{}
 
 type request struct {
@@ -48,13 +48,13 @@ type request struct {
 	Of        int64
 }
 
-// contender has a client, and a goroutine that does all that is asked of it, one after the other.
+// contender has a client and a goroutine that handles its requests one after the other.
 type contender struct {
 	number   int
 	requests chan request
-	// The acquires that are to end, by their numbers.
+	// Numbers of the acquires to cancel.
 	cancels chan int64
-	// Of the goroutine that reads.
+	// Only used by the goroutine that reads requests.
 	lastAcquire int64
 
 	conn    *zk.Conn
@@ -64,12 +64,12 @@ type contender struct {
 	expired int32
 }
 
-// unlocker is the library's lock, or the node of a try.
+// unlocker is the library's lock or the node of a try.
 type unlocker interface {
 	Unlock() error
 }
 
-// call is an acquire, and what became of it.
+// call is an acquire and its outcome.
 type call struct {
 	lock     unlocker
 	node     string
@@ -122,7 +122,7 @@ func main() {
 			c.requests <- asked
 			go c.serve()
 		case asked.T == "cancel":
-			// Its contender has one acquire at a time, and skips what is about another one.
+			// A contender has one acquire at a time and ignores cancellations of others.
 			if waits := acquires[asked.Of]; waits != nil {
 				waits.cancels <- asked.Of
 			}
@@ -182,8 +182,8 @@ func (c *contender) serve() {
 	}
 }
 
-// inOrder takes the servers in the order of the connect string. The library's own provider shuffles them, so that ten
-// contenders are rarely spread evenly; and a session on the leader is served sooner.
+// inOrder uses the servers in the order of the connect string. The library's own provider shuffles them, so that ten
+// contenders are rarely spread evenly, although sessions on the leader are served sooner.
 type inOrder struct {
 	servers            []string
 	current, connected int
@@ -211,7 +211,7 @@ func (o *inOrder) Next() (server string, retryStart bool) {
 func (o *inOrder) Connected() { o.connected = o.current }
 
 func (c *contender) open(asked request) {
-	// The library knows no chroot.
+	// The library does not support a chroot.
 	servers := asked.Connect
 	if at := strings.Index(servers, "/"); at >= 0 {
 		servers, c.chroot = servers[:at], servers[at:]
@@ -247,8 +247,8 @@ func (c *contender) open(asked request) {
 	}
 }
 
-// told is called for each event by the client's own goroutine, which must not wait for anything else of the client. (Its
-// channel of events would do, too, but loses those for which it has no room.)
+// told is called for each event by the client's own goroutine, which must not wait for other results of the client. (The
+// client's channel of events is no alternative, because it drops events when it is full.)
 func (c *contender) told(event zk.Event) {
 	if event.Type != zk.EventSession {
 		return
@@ -261,13 +261,13 @@ func (c *contender) told(event zk.Event) {
 		atomic.StoreInt32(&c.expired, 1)
 		tell["what"] = "expired"
 	case zk.StateHasSession:
-		// After an expiry the client has another session.
+		// After an expiry the client opens another session.
 		id := fmt.Sprintf("0x%x", uint64(c.conn.SessionID()))
 		tell["what"], tell["session"] = "connected", id
 		select {
 		case c.session <- message{
 			"session": id,
-			// Neither is exported. They are written by the goroutine that this runs on.
+			// Neither field is exported. Both are written by the goroutine that runs this code.
 			"session_ms": private(c.conn, "sessionTimeoutMs").Int(),
 			"password":   fmt.Sprintf("%x", private(c.conn, "passwd").Bytes()),
 		}:
@@ -292,7 +292,7 @@ func (c *contender) acquire(asked request) {
 		c.try(asked)
 		return
 	}
-	// A lock of its own for each acquire: one that was given up is still waiting in its own.
+	// Each acquire has its own lock, because an abandoned one may still be waiting.
 	done := make(chan call, 1)
 	lock := zk.NewLock(c.conn, c.chroot+asked.On, zk.WorldACL(zk.PermAll))
 	go func() {
@@ -323,8 +323,8 @@ func (c *contender) acquire(asked request) {
 	}
 }
 
-// try joins the queue and leaves it unless its node is the first. The library can only wait, so this does what its Lock() does
-// up to there.
+// try joins the queue and leaves it unless its node is the first. The library can only wait, so this repeats the steps of its
+// Lock() before the wait.
 func (c *contender) try(asked request) {
 	on, from := c.chroot+asked.On, now()
 	node, err := c.conn.CreateProtectedEphemeralSequential(on+"/lock-", []byte{}, zk.WorldACL(zk.PermAll))
@@ -365,7 +365,7 @@ func numberOf(name string) (int, error) {
 	return strconv.Atoi(name[strings.LastIndex(name, "-")+1:])
 }
 
-// isCancelled says whether that acquire was cancelled before it began; what is left of earlier ones is forgotten.
+// isCancelled reports whether that acquire was cancelled before it began, and discards cancellations of earlier ones.
 func (c *contender) isCancelled(acquire int64) bool {
 	cancelled := false
 	for len(c.cancels) > 0 {
@@ -382,7 +382,7 @@ func (c *contender) granted(asked request, got call) {
 	}
 	c.held[asked.On] = got.lock
 	if atomic.LoadInt32(&c.expired) != 0 {
-		// The client has a new session by now and goes on with that, but this contender's is over.
+		// The client has opened a new session and continues with it, but this contender's session is over.
 		got.lock.Unlock()
 		delete(c.held, asked.On)
 		say(stamped(failed(asked.ID, zk.ErrSessionExpired, "no"), got.from, got.to))
@@ -397,13 +397,13 @@ func (c *contender) granted(asked request, got call) {
 	say(stamped(message{"id": asked.ID, "ok": ok}, got.from, got.to))
 }
 
-// releaseLate waits for a call that was given up, and releases what it gets.
+// releaseLate waits for an abandoned call and releases the lock if it is granted.
 func (c *contender) releaseLate(asked request, done chan call) {
 	got := <-done
 	if got.err != nil {
 		return
 	}
-	// Without its session the node is gone.
+	// If the session is over, the node no longer exists.
 	for err := got.lock.Unlock(); err == zk.ErrConnectionClosed || err == zk.ErrNoServer; err = got.lock.Unlock() {
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -445,12 +445,12 @@ func stamped(answer message, from, to int64) message {
 	return answer
 }
 
-// private is a field that the library keeps for itself.
+// private reads an unexported field of the library.
 func private(of interface{}, field string) reflect.Value {
 	return reflect.ValueOf(of).Elem().FieldByName(field)
 }
 
-// now is the clock of the protocol, which Go's own time does not show: CLOCK_MONOTONIC in microseconds.
+// now reads the protocol's clock, CLOCK_MONOTONIC in microseconds, which Go's time package does not expose.
 func now() int64 {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {
@@ -459,7 +459,7 @@ func now() int64 {
 	return at.Nano() / 1000
 }
 
-// say writes a line at once.
+// say writes a line without buffering.
 func say(what message) {
 	line, err := json.Marshal(what)
 	if err != nil {

@@ -8,7 +8,7 @@ import javax.security.auth.login.Configuration;
 final class Sasl {
     private Sasl() {}
 
-    /** Takes the identity of an `open`, if it has one. Must be called before the client is made. */
+    /** Adopts the identity in an `open`, if any. Must be called before the client is created. */
     static synchronized void identify(JsonNode open) {
         JsonNode sasl = open.path("sasl");
         if (sasl.isMissingNode()) return;

@@ -6,11 +6,11 @@ import org.apache.zookeeper.client.HostProvider;
 
 /**
  * The servers in the order of the connect string. ZooKeeper's own client shuffles them, so that ten contenders are rarely
- * spread evenly; and a session on the leader is served sooner.
+ * spread evenly, although sessions on the leader are served sooner.
  */
 final class ServersInOrder implements HostProvider {
     private List<InetSocketAddress> servers;
-    /** Where the last attempt went, and where the last connection was; -1 for nowhere yet. */
+    /** Index of the last attempt and of the last connection; -1 before the first. */
     private int current = -1;
     private int connected = -1;
 
@@ -23,7 +23,7 @@ final class ServersInOrder implements HostProvider {
         return servers.size();
     }
 
-    /** Pauses when none of the others could be reached, as the client's own provider does. */
+    /** Pauses if none of the others could be reached, as the client's own provider does. */
     @Override
     public InetSocketAddress next(long spinDelay) {
         boolean tried;
@@ -41,7 +41,7 @@ final class ServersInOrder implements HostProvider {
                 Thread.currentThread().interrupt();
             }
         }
-        // Resolved each time: a server that has moved is found.
+        // Resolved each time, so that a server whose address has changed is found.
         return new InetSocketAddress(server.getHostString(), server.getPort());
     }
 

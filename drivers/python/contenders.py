@@ -1,6 +1,6 @@
-"""The protocol of docs/testing-your-client.md for drivers in Python whose calls block: a thread for each contender.
+"""The protocol of docs/testing-your-client.md for Python drivers whose calls block, with a thread for each contender.
 
-A driver makes a subclass of `Contender` and calls `serve`. The main thread reads; it answers only what needs no waiting.
+A driver subclasses `Contender` and calls `serve`. The main thread reads requests and only answers those that need no waiting.
 """
 
 import json
@@ -20,7 +20,7 @@ class NotHeld(Exception):
 
 
 class Lost(Exception):
-    """The session or lease is over: what it held is not held any more."""
+    """The session or lease is over, so its locks are no longer held."""
 
 
 output = threading.Lock()
@@ -37,9 +37,9 @@ def say(message):
 
 
 class Contender:
-    """What a driver overrides: `open(request)`, `acquire(on, deadline)`, `release(on)`, `close()`, and `wake()` where a wait
-    does not end by `self.cancelled` alone. All but `wake` runs on the contender's own thread. `deadline` is of time.monotonic,
-    or None. What `open` and `acquire` return goes into the answer.
+    """A driver overrides `open(request)`, `acquire(on, deadline)`, `release(on)`, `close()`, and `wake()` if setting
+    `self.cancelled` alone does not end a wait. Everything except `wake` runs on the contender's own thread. `deadline` is a
+    time.monotonic() or None. The results of `open` and `acquire` are included in the reply.
     """
 
     def __init__(self, number):
@@ -89,7 +89,7 @@ class Contender:
                 raise NotHeld("cancelled")
             return self.acquire(request["on"], deadline)
         finally:
-            # A cancellation that comes now must not end the next wait.
+            # A late cancellation must not end the next wait.
             with self.guard:
                 self.waits_in = None
                 self.cancelled.clear()
@@ -104,7 +104,7 @@ class Contender:
         return self.close()
 
     def pause(self, seconds, deadline):
-        """Waits so long, at most to the deadline, or until it is cancelled."""
+        """Waits that long, but not beyond the deadline or a cancellation."""
         if deadline is not None:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -127,7 +127,7 @@ class Contender:
 def serve(ready, contender):
     if os.environ.get("ZKLOCKBENCH_DRIVER") != "1":
         sys.exit("a driver of zklockbench: run it by --driver (docs/testing-your-client.md)")
-    # Whoever else prints must not write between the lines of the protocol.
+    # Other output must not appear between the lines of the protocol.
     sys.stdout = sys.stderr
     contenders = {}
     for line in sys.stdin:

@@ -1,11 +1,12 @@
-// The WriteLock of ZooKeeper's own recipes as a contender of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
+// The WriteLock of ZooKeeper's own recipes as a contender of zklockbench, over version 1 of its driver protocol
+// (docs/testing-your-client.md).
 //
-// lock() does not wait: a listener is called when the lock is held, by whoever called lock() or by the client's thread for
-// events. There nothing may wait for the client; it only notes the grant, and the contender's own thread does the rest.
+// lock() does not wait: a listener is called once the lock is held, by the caller of lock() or by the client's event thread. That
+// thread must not wait for the client, so the listener only notes the grant and the contender's own thread does the rest.
 //
-// Who gives up calls unlock(), which takes the node away. But the watch on the one before stays, and when that fires the
-// recipe joins the queue again on its own behalf. What it is granted so, or between the deadline and the end of unlock(), is
-// released at once and told as `late`.
+// To give up, the driver calls unlock(), which deletes the node. The watch on the node ahead remains, however, and when it fires
+// the recipe joins the queue again by itself. A lock granted that way, or between the deadline and the end of unlock(), is
+// released at once and reported as `late`.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -33,11 +34,11 @@ public class RecipesDriver {
     static final ObjectMapper JSON = new ObjectMapper();
     static final PrintStream OUT = System.out;
     static final Map<Integer, Contender> contenders = new ConcurrentHashMap<>();
-    /** Which contender an acquire is of that is not answered yet. */
+    /** Contender of each acquire that has no reply yet. */
     static final Map<Long, Contender> acquiring = new ConcurrentHashMap<>();
 
     public static void main(String[] arguments) throws Exception {
-        // Whatever else prints must not write between the lines of the protocol.
+        // Other output must not appear between the lines of the protocol.
         System.setOut(System.err);
         if (!"1".equals(System.getenv("ZKLOCKBENCH_DRIVER"))) {
             System.err.println(
@@ -91,7 +92,7 @@ public class RecipesDriver {
         contender.requests.add(request);
     }
 
-    /** One contender: its client, its locks, its thread. */
+    /** A contender with its client, locks and thread. */
     static class Contender extends Thread {
         final int number;
         final BlockingQueue<JsonNode> requests = new LinkedBlockingQueue<>();
@@ -156,7 +157,7 @@ public class RecipesDriver {
             }
         }
 
-        /** Runs on the client's thread for events, as the lock's own watches and, mostly, its listener do. */
+        /** Runs on the client's event thread, like the lock's own watches and usually its listener. */
         synchronized void told(WatchedEvent event) {
             if (event.getType() != EventType.None) return;
             String what = switch (event.getState()) {
@@ -176,7 +177,7 @@ public class RecipesDriver {
             long id = request.path("id").asLong();
             long from = now();
             long until = request.has("timeout_ms") ? from + request.path("timeout_ms").asLong() * 1_000 : Long.MAX_VALUE;
-            // The object is kept: the recipe knows its nodes by the session, so two objects would take each other's.
+            // The object is reused: the recipe identifies its nodes by the session, so two objects would mistake each other's.
             Place place = places.computeIfAbsent(request.path("on").asText(), on -> new Place(this, on));
             try {
                 String ended = null;
@@ -205,7 +206,7 @@ public class RecipesDriver {
                     ObjectNode ok = done().put("node", node).put("token", Long.toString(stat.getCzxid()));
                     answer(request, ok, from, place.granted);
                 } else {
-                    // Answered at its time; unlock() may take a while.
+                    // The reply is sent in time, because unlock() may take a while.
                     fail(request, ended, ended.equals("session") ? null : "no", null);
                     if (!ended.equals("session")) releaseLate(place);
                 }
@@ -219,13 +220,13 @@ public class RecipesDriver {
             }
         }
 
-        /** Takes its node away, if it has one that nobody wants any more, and tells if that was the holder's. */
+        /** Deletes its node unless an acquire needs it, and reports a late grant. */
         void releaseLate(Place place) {
             if (place.wanted) return;
             try {
                 place.lock.unlock();
             } catch (RuntimeException error) {
-                // Its node stays until the session's next acquire or its end.
+                // The node stays until the session's next acquire or its end.
                 System.err.println("giving up " + place.on + ": " + error);
                 return;
             }
@@ -263,21 +264,21 @@ public class RecipesDriver {
             try {
                 if (client != null) client.close();
             } catch (InterruptedException nobodyDoes) {
-                // Then it is closed by the servers.
+                // The servers then close the session.
             }
             contenders.remove(number, this);
             answer(request, done().set("held", held), 0, 0);
         }
     }
 
-    /** A contender's place at one lock. What it says of itself is guarded by the contender. */
+    /** A contender's place at one lock. Its fields are guarded by the contender's monitor. */
     static class Place implements LockListener {
         final Contender contender;
         final String on;
         final WriteLock lock;
         /** From the start of an acquire to its release. */
         boolean wanted;
-        /** When it was granted; 0 while it is not. */
+        /** Time of the grant; 0 while not granted. */
         long granted;
 
         Place(Contender contender, String on) {
@@ -286,13 +287,13 @@ public class RecipesDriver {
             lock = new WriteLock(contender.client, on, null, this);
         }
 
-        /** What was granted to nobody, and is not released yet, is granted again by lock(). */
+        /** A late grant that is not released yet is granted again by lock(). */
         void begins() {
             wanted = true;
             granted = 0;
         }
 
-        /** By whoever calls lock(). Watches that are left over may call it again while it is held. */
+        /** Called by the caller of lock(). Leftover watches may call it again while the lock is held. */
         @Override
         public void lockAcquired() {
             synchronized (contender) {
@@ -315,7 +316,7 @@ public class RecipesDriver {
         return why.getClass().getSimpleName();
     }
 
-    /** The clock of the protocol: CLOCK_MONOTONIC in microseconds. */
+    /** The protocol's clock: CLOCK_MONOTONIC in microseconds. */
     static long now() {
         return System.nanoTime() / 1_000;
     }
@@ -324,7 +325,7 @@ public class RecipesDriver {
         return JSON.createObjectNode();
     }
 
-    /** With times, where the library was called. */
+    /** Replies, with times if the library was called. */
     static void answer(JsonNode request, JsonNode what, long from, long to) {
         ObjectNode answer = JSON.createObjectNode().put("id", request.path("id").asLong());
         answer.set("ok", what);
@@ -337,7 +338,7 @@ public class RecipesDriver {
         write(message == null ? answer : answer.put("message", message));
     }
 
-    /** A line a message, and nothing stays in a buffer. */
+    /** Writes one line per message and flushes it. */
     static synchronized void write(ObjectNode line) {
         OUT.println(line);
         OUT.flush();

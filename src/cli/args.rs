@@ -74,7 +74,7 @@ pub enum Command {
     Scenarios(ScenariosArgs),
     /// Judge a recorded history, or re-judge a run
     Check(CheckArgs),
-    /// Export a finished run for CI: JUnit, a GitHub summary, figures for trackers
+    /// Export a finished run for CI: JUnit, a GitHub summary, metrics for trackers
     Export(ExportArgs),
     /// Regenerate the page of a run or a plan, or put several runs side by side on one
     Report(ReportArgs),
@@ -262,7 +262,7 @@ pub struct LearnArgs {
 pub struct CalibrateArgs {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Measure for only a few seconds: fewer samples, so less certain figures
+    /// Measure for only a few seconds: fewer samples, so less certain results
     #[arg(long, conflicts_with = "budget")]
     pub quick: bool,
     /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
@@ -372,10 +372,10 @@ pub struct ExploreArgs {
     /// Schedules that run side by side on the server
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub worlds: u8,
-    /// Carry out a case again
+    /// Repeat a case
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategies", "all", "pairs"])]
     pub replay: Option<PathBuf>,
-    /// Where to put cases and pictures of what was found
+    /// Where to put the cases and pictures of findings
     #[arg(long, short, value_name = "DIR", default_value = "explored")]
     pub out: PathBuf,
     // A local ensemble has one server unless --servers says otherwise.
@@ -418,7 +418,7 @@ pub struct CompareArgs {
     /// The run to judge, or a directory of runs
     #[arg(required_unless_present = "power")]
     pub new: Option<PathBuf>,
-    /// Instead of comparing, say how many repetitions a change of this size takes to be seen, by those of BASE
+    /// Instead of comparing, estimate from BASE how many repetitions are needed to detect a change of this size
     #[arg(long, value_name = "PERCENT", value_parser = super::shared_args::percentage,
           conflicts_with_all = ["new", "markdown", "html", "chart", "percentiles", "junit", "github"])]
     pub power: Option<f64>,
@@ -477,7 +477,7 @@ pub enum SchemaOf {
     Plan,
     /// The file that `learn` writes
     Learned,
-    /// What is said to a driver, and what it says: an object with one schema for each message
+    /// Messages to and from a driver: an object with one schema for each message
     Driver,
 }
 

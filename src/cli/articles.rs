@@ -43,7 +43,7 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     output::tell("articles", Exit::Held, &found, || output::text(&text(&decisions)))
 }
 
-/// Decisions, stored beside what is left of the runs that they are based on.
+/// Decisions, stored beside the remaining files of the runs that they are based on.
 const DECISIONS: &str = "decisions.json";
 const DECISIONS_FILE: VersionedFile = VersionedFile {
     of: "decision on claims",
@@ -86,7 +86,8 @@ impl SortedDirectories {
     }
 }
 
-/// The given directory if it is a run or a calibration; otherwise its subdirectories, separated into usable ones and others.
+/// The given directory if it is a run or a calibration; otherwise its subdirectories, separated into usable and other
+/// ones.
 fn directories(given: &Path) -> Result<SortedDirectories, Error> {
     if is_one(given) {
         return Ok(SortedDirectories { usable: vec![given.to_owned()], others: Vec::new() });

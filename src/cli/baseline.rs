@@ -24,22 +24,20 @@ pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
     }
 }
 
-/// A baseline for programs.
+/// A stored baseline, as JSON.
 #[derive(Serialize, JsonSchema)]
 pub struct Listed<'a> {
-    /// Where it lies.
     directory: &'a Path,
-    /// The commit of what was measured.
+    /// Commit that was measured.
     commit: &'a str,
-    /// The scenario's name.
     scenario: &'a str,
-    /// When it began; a label.
+    /// Start time, as a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     started_at: SystemTime,
-    /// The name of the generator's host.
+    /// Name of the generator's host.
     host: &'a str,
-    /// How many trials it has.
+    /// Number of trials.
     trials: usize,
 }
 
@@ -139,7 +137,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     })
 }
 
-/// The earlier run with that directory name or commit or, failing that, the run at that path.
+/// The earlier run with that directory name or commit; if there is none, the run at that path.
 fn reference(earlier: &[&Baseline], named: &Path) -> Result<Side, Error> {
     let name = named.to_string_lossy();
     let is_named = |one: &&&Baseline| one.dir.ends_with(named) || one.commit.starts_with(&*name);
@@ -164,7 +162,7 @@ fn comparable<'a>(
     sides.find(|side| side.as_ref().map_or(true, is_comparable)).transpose()
 }
 
-/// The requested scenario or, if the store has runs of only one, that one.
+/// The requested scenario, or the store's only one.
 fn scenario(baselines: &[Baseline], store: &Path, asked: Option<&str>) -> Result<String, Error> {
     let all: BTreeSet<&str> = baselines.iter().map(|one| one.run.scenario.as_str()).collect();
     let listed = || all.iter().map(|name| shown(name, 60)).collect::<Vec<_>>().join(", ");

@@ -35,7 +35,7 @@ fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     if args.path.is_dir() { judge_run(args, stopped) } else { judge_history(args, stopped) }
 }
 
-/// Lines of a kind, unless all are requested.
+/// Number of lines of each kind, unless all are requested.
 const LINES: usize = 3;
 
 /// The first of these lines, or all of them, and the number of omitted ones.
@@ -175,7 +175,7 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
 /// A trial whose history contradicts its record.
 struct Differing {
     what: String,
-    /// Whether the history shows a violation that the record lacks.
+    /// Whether the history shows a violation that is not in the record.
     is_violated: bool,
 }
 
@@ -306,7 +306,7 @@ fn troubles(lock: &LockReport) -> u64 {
 
 fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
     use document::Value;
-    // Anything that was not checked is not a 0.
+    // An unchecked property must not look like a count of 0.
     let if_any = |count: u64, looked_at: bool| if looked_at { count.into() } else { Value::NotMeasured };
     let if_written = |lock: &LockReport, count: u64| {
         let writes = &lock.writes;

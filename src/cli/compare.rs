@@ -1,4 +1,4 @@
-//! `compare`: was it really slower?
+//! `compare`: whether one run was really slower than another.
 
 use std::time::SystemTime;
 

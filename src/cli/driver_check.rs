@@ -51,7 +51,7 @@ fn chosen(ready: &Ready, asked: &[String]) -> Result<Vec<String>, Error> {
     Ok(known().filter(is_asked).map(str::to_owned).collect())
 }
 
-/// Starts or finds the ensemble, and leaves it as it was.
+/// Starts or finds the ensemble, and closes it after the checks.
 async fn on_an_ensemble(
     args: &DriverCheckArgs,
     access: Access,
@@ -66,8 +66,8 @@ async fn on_an_ensemble(
     }
     let scenario = place.scenario("driver-check")?;
     let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
-    let logs =
-        tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
+    let logs = tempfile::tempdir()
+        .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
     let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
     let opened = opening.await?;
     let checked = on(&opened, args, command, (ready, locks), &progress, stop).await;
@@ -229,7 +229,7 @@ mod tests {
             "Nothing here says what becomes of a lock under faults. Next: zklockbench run faults/leader-killed --driver \
              my='python3 my-lock.py' --strategies my:Lock"
         );
-        // Faults that break servers do not affect locks that are not ZooKeeper's.
+        // Faults that break servers do not affect locks of other systems.
         let mut other = ready();
         other.system = "redis".into();
         let last = next(&other, &["Lock".to_owned()], "drivers/redis/run");

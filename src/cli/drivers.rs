@@ -21,7 +21,7 @@ const VARIABLE: &str = "ZKLOCKBENCH_DRIVERS";
 /// All named drivers, for processes that this one starts.
 static ALL: OnceLock<String> = OnceLock::new();
 
-/// Drivers of the command line, as options for another one, each after a space.
+/// Drivers of the command line, as options for another command line, each after a space.
 static OPTIONS: OnceLock<String> = OnceLock::new();
 
 /// Parses a driver, `NAME=COMMAND`, with the command as a shell would take it.
@@ -61,7 +61,7 @@ pub fn options() -> &'static str {
     OPTIONS.get().map_or("", String::as_str)
 }
 
-/// Drivers of the command line, and those of the variable that have other names.
+/// Drivers of the command line, and drivers of the variable that have other names.
 fn with_those_of(given: &[DriverCommand], variable: &str) -> Result<Vec<DriverCommand>, Error> {
     let mut all: Vec<DriverCommand> = Vec::new();
     for driver in given {

@@ -25,7 +25,7 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
         if kept.alive().len() == kept.servers.len() {
             return already_up(&kept, &args);
         }
-        // Removes the remains of one that has died.
+        // Removes the remains of an ensemble that has died.
         kept.down(&state).await?;
     }
     let installation = Installation::find(&Places::of_this_machine(args.install.zookeeper_home))?;

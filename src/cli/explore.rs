@@ -31,7 +31,7 @@ use zklockbench_zk::Target;
 const CASE: u32 = 1;
 const COMMAND: &str = "explore";
 
-/// A schedule that breaks a promise, with all that is needed to carry it out again.
+/// A schedule that breaks a promise, with everything needed to repeat it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Case {
     case: u32,
@@ -54,8 +54,8 @@ pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit
     }
     let scenario = place.scenario(COMMAND)?;
     let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
-    let logs =
-        tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
+    let logs = tempfile::tempdir()
+        .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
     let access = args.opening.access.access(None)?;
     let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
     let opened = opening.await?;
@@ -78,7 +78,7 @@ fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error>
     }
 }
 
-/// A lock as its label says: a name, and `parameter=value` after it.
+/// Parses the label of a lock: a name followed by `parameter=value`.
 fn lock(label: &str) -> Result<Lock, Error> {
     let mut words = label.split_whitespace();
     let name = words.next().unwrap_or_default();
@@ -89,7 +89,7 @@ fn lock(label: &str) -> Result<Lock, Error> {
         )));
     }
     let mut set: Vec<String> = words.map(setting).collect::<Result<_, _>>()?;
-    // With several leases, two contenders never meet.
+    // With several leases, two contenders would never wait for each other.
     if let Holders::Leases(leases) = card.guarantees.holders
         && !set.iter().any(|one| one.starts_with(&format!("{leases} =")))
     {
@@ -207,7 +207,7 @@ async fn all(
     let (mut explored, count) = (Vec::new(), locks.len());
     for (number, lock) in locks.into_iter().enumerate() {
         progress.note(&format!("exploring {}", lock.label));
-        // What a quick lock leaves of the budget is for those after it.
+        // If a lock finishes early, the later ones share the rest of its budget.
         let left = u32::try_from(count - number).unwrap_or(u32::MAX);
         let budget = ends.saturating_duration_since(Instant::now()) / left;
         let scope = Scope { budget, pairs: args.pairs };
@@ -299,7 +299,7 @@ fn table(one: &Explored) -> String {
     text + &row("all", &one.total())
 }
 
-/// Writes each finding as a case, a text and a picture; returns the cases' files.
+/// Writes each finding as a case, a text and a picture; returns the case files.
 fn write_cases(args: &ExploreArgs, all: &[Explored], servers: &[String]) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for one in all {
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_semaphore_has_one_lease_unless_the_user_sets_another_number() {
+    fn a_semaphore_has_one_lease_by_default() {
         assert!(lock("curator-semaphore").unwrap().label.contains("leases=1"));
         assert!(lock("curator-semaphore leases=2").unwrap().label.contains("leases=2"));
     }

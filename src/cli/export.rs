@@ -137,8 +137,8 @@ impl Prepared {
         Ok(written)
     }
 
-    /// Reports a failure before anything was measured, because a missing file looks like a step that did not run. Formats for
-    /// figures are skipped, as there are none.
+    /// Reports a failure before anything was measured, because a missing file looks like a step that did not
+    /// run. Formats for metrics are skipped, as there are none.
     pub fn broke_off(&self, title: &str, began: SystemTime, error: &Error) {
         let figures =
             Outputs { benchmark_action: None, bencher: None, openmetrics: None, ..self.outputs.clone() };

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_s_line_is_broken_between_words_below_its_beginning() {
+    fn a_wrapped_command_line_is_indented_below_its_start() {
         let text = groups(&Cli::command(), 60);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         let broken = "\n  sweep        Measure a scenario over a range of\n               contenders, rates,";

@@ -36,7 +36,7 @@ pub async fn execute(args: LearnArgs, stop: &CancellationToken) -> Result<Exit, 
     let scratch = scratch()?;
     let (observed, mut facts) = watch(&target, &watching, scratch.path(), stop).await?;
     if args.anonymous {
-        // A path has names of nodes.
+        // A path contains names of nodes.
         facts.path.clear();
     }
     let source = source(SourceKind::Watch, None, Some(facts), &observed, args.anonymous);
@@ -66,7 +66,7 @@ fn from_logs(args: &LearnArgs, stop: &CancellationToken) -> Result<Exit, Error> 
     conclude(args, &observed, source)
 }
 
-/// Directory for what does not fit into memory.
+/// Directory for data that do not fit into memory.
 fn scratch() -> Result<tempfile::TempDir, Error> {
     tempfile::tempdir()
         .map_err(|error| Error::environment(format!("cannot make a temporary directory: {error}")))
@@ -103,7 +103,7 @@ fn conclude(args: &LearnArgs, observed: &Observed, source: Source) -> Result<Exi
     let mut learned = Learned::of(source, writes(observed), families);
     learned.scenarios = scenarios.map_err(Error::cannot("write scenarios to", &results))?;
     learned.tool_commit = tool_commit();
-    // The command line has names of nodes.
+    // The command line contains names of nodes.
     learned.command = if args.anonymous { Vec::new() } else { runs::command_line() };
     learned.write(&results)?;
     super::report::write_into(&results, of_learned(&learned));
@@ -122,7 +122,7 @@ fn tell(args: &LearnArgs, learned: &Learned, results: &Path) -> Result<Exit, Err
     })
 }
 
-/// The directory for the results: the one that was asked for, or a new one.
+/// The requested directory for the results, or a new one.
 fn results(args: &LearnArgs) -> Result<PathBuf, Error> {
     match &args.out {
         Some(out) => {
@@ -161,7 +161,7 @@ pub fn node_path(text: &str) -> Result<String, String> {
         _ if text.starts_with('/') && !text.contains("//") && !text.contains('\0') => {
             Ok(text.trim_end_matches('/').to_owned())
         }
-        _ => Err(format!("`{}` is no path of a node; write e.g. /locks", shown(text, 40))),
+        _ => Err(format!("`{}` is not the path of a node; write e.g. /locks", shown(text, 40))),
     }
 }
 

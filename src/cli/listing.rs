@@ -17,7 +17,7 @@ use zklockbench_scenario::did_you_mean;
 trait Listing: Sized {
     const NOUN: &'static str;
 
-    /// The command that lists them, and the JSON field that holds them.
+    /// The command that lists them, and the JSON field that contains them.
     const COMMAND: &'static str;
 
     /// Whether its description may be broken into lines.

@@ -1,4 +1,4 @@
-//! The entry point: arguments in, a command run, an exit code out.
+//! The entry point: parses the arguments, runs a command and returns an exit code.
 
 mod ab;
 mod args;
@@ -55,7 +55,7 @@ use zklockbench_ensemble::leave_for_own_network;
 use zklockbench_results::recorded_run;
 use zklockbench_scenario::Scenario;
 
-/// The clap definition, from which completions, the man page and the documentation are made.
+/// The clap definition, from which completions, the man page and the documentation are generated.
 pub fn definition() -> clap::Command {
     help::completed(Cli::command())
 }
@@ -106,7 +106,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     start(cli, port)
 }
 
-/// Reports a command line that could not be parsed; as JSON, too, if `--json` was recognisable.
+/// Reports a command line that could not be parsed; also as JSON, if `--json` was recognisable.
 fn refuse(error: &clap::Error) -> Exit {
     let words: Vec<String> = runs::words().skip(1).collect();
     if words.iter().any(|word| word == "--json") {

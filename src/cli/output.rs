@@ -89,32 +89,32 @@ struct JsonAnswer<'a, T> {
     found: Option<T>,
 }
 
-/// What every command prints with `--json`.
+/// Common fields of every command's `--json` output.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "What a command of zklockbench prints with --json")]
 pub struct Envelope<'a> {
-    /// The version of this shape: 1. A field may be added without a new one.
+    /// Version of this layout: 1. A field may be added without a new version.
     schema_version: u32,
-    /// The command that was asked for, e.g. `run` or `ensemble up`; empty where the command line was not understood.
+    /// The command, e.g. `run` or `ensemble up`; empty if the command line could not be parsed.
     command: &'a str,
     /// The exit code of the program.
     exit_code: u8,
-    /// What went wrong; null when the command could do what was asked, whatever it found.
+    /// Error; null if the command could do what was asked, whatever it found.
     error: Option<Failure>,
 }
 
-/// What went wrong.
+/// An error.
 #[derive(Serialize, JsonSchema)]
 struct Failure {
-    /// Where it lies.
+    /// Location of the cause.
     kind: Kind,
-    /// Why, as stderr says it.
+    /// The message, as printed on stderr.
     message: String,
-    /// Each mistake of a file at its place; empty where it is not about a file with places.
+    /// Mistakes in a file, each with its position; empty for other errors.
     mistakes: Vec<MachineDiagnostic>,
 }
 
-/// Where a mistake lies.
+/// Location of an error's cause.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -122,9 +122,9 @@ enum Kind {
     Usage,
     /// In the host or the ensemble.
     Environment,
-    /// Nowhere: too little is known.
+    /// None of these: there is too little evidence.
     Unknown,
-    /// Nowhere: the user stopped it.
+    /// None of these: the user stopped the command.
     Interrupted,
 }
 
@@ -161,8 +161,8 @@ pub(in crate::cli) fn conclude<T: Serialize>(
     Ok(error.exit())
 }
 
-/// Prints as JSON why a command failed: the mistakes of a file, if any, and what was found all the same. [`complain`] reports the
-/// error as text.
+/// Prints as JSON why a command failed: the mistakes of a file, if any, and what it found before. [`complain`] reports
+/// the error as text.
 pub fn answer_error(
     command: &str,
     error: &Error,
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_too_wide_is_broken_between_words_and_others_stay() {
+    fn a_line_that_is_too_wide_is_broken_between_words_and_others_are_unchanged() {
         let text = "strategy   acq/s\n  the first of all words, then others\nshort\n";
         let shown = "strategy   acq/s\n  the first of all\n  words, then others\nshort\n";
         assert_eq!(wrapped(text, Some(21)), shown);
@@ -320,12 +320,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_lines_but_nothing_else_that_a_terminal_would_obey() {
+    fn an_error_keeps_its_lines_but_no_terminal_sequences() {
         assert_eq!(harmless("a\nb\u{1b}[31mc\u{7}", false), "a\nb\\u{1b}[31mc\\u{7}");
     }
 
     #[test]
-    fn where_there_may_be_colours_they_are_left_and_nothing_else() {
+    fn colours_are_the_only_sequences_kept_where_they_are_allowed() {
         let table = "\u{1b}[1mstrategy\u{1b}[0m \u{1b}[38;5;9mVIOLATED\u{1b}[39m \u{1b}[1;31merror\u{1b}[0m";
         assert_eq!(harmless(table, true), table);
         for hides in

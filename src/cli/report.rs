@@ -53,7 +53,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
 struct Shown {
     document: Document,
     text: String,
-    /// Name of a run and its main figures; `None` for anything else.
+    /// Name of a run and its main metrics; `None` for anything else.
     figures: Option<(String, Table)>,
 }
 

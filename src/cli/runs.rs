@@ -1,5 +1,5 @@
-//! Shared by commands that measure with many runs: the ensemble for all of them, the options of each run (as one would give to
-//! `run` by hand), its expected duration, and how it is resumed.
+//! Shared by commands that measure with many runs: the ensemble of all runs, the options of each (as for `run` by
+//! hand), its expected duration, and how to resume it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ impl ReadyEnsemble {
         job: Option<JobOptions>,
         more: Vec<OsString>,
     ) -> Command {
-        // Local servers are there to be broken.
+        // Local servers may be broken.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
         match &job {
@@ -140,7 +140,7 @@ fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     Ok(stop.drop_guard())
 }
 
-/// Time of a run beside its trials: the process, its directory on the ensemble, its results.
+/// Time that a run takes besides its trials: the process, its directory on the ensemble, its results.
 pub const AROUND_A_RUN: Duration = Duration::from_millis(700);
 
 /// Duration of a run, estimated from its scenario alone.
@@ -195,7 +195,7 @@ pub fn run_apart(scenario: &Path, place: &RunPlace, more: Vec<OsString>) -> Resu
     Ok(without_extras(command))
 }
 
-/// Options that start another ensemble like this one.
+/// Options that start another ensemble with the same settings.
 pub fn alike(place: &PlaceArgs, opening: &OpeningArgs) -> Vec<OsString> {
     let mut words = with_paths(&[
         ("--compose", &place.compose),
@@ -227,7 +227,7 @@ fn without_extras(mut command: Command) -> Command {
 
 pub const NEEDS_CONNECT: &str = "workers need an ensemble that all of them reach: add --connect HOST:PORT,…";
 
-/// Does work that makes runs and, if there is a job, lets its workers follow.
+/// Runs work that starts runs and, if there is a job, lets its workers follow.
 pub async fn leading<T>(
     args: &JobArgs,
     target: Result<Target, Error>,

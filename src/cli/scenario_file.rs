@@ -1,7 +1,7 @@
 //! Reads a scenario file and applies the command line's overrides.
 //!
-//! Overrides change the file's data, which are then parsed again. So every rule for a file also holds for an override, and the
-//! results contain the scenario as it really ran.
+//! Overrides change the file's data, which are then parsed again. So every rule for a file also applies to overrides,
+//! and the results contain the scenario as it ran.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -30,9 +30,9 @@ pub struct ScenarioFile {
     pub parsed: Parsed,
     pub text: String,
     pub overrides: Vec<String>,
-    /// Sentences on keys that the overrides made meaningless, and which are left out of the text.
+    /// Sentences on keys that were left out because the overrides made them meaningless.
     pub left_out: Vec<String>,
-    /// The file of arrivals that it replays, as it is now.
+    /// The file of arrivals that it replays, with its current contents.
     pub replayed: Option<Replayed>,
 }
 
@@ -91,7 +91,7 @@ impl ScenarioFile {
                 false => Err(format!("{} is not as it was when the run began", file.display())),
             }
         };
-        // Whether its faults are possible here is checked elsewhere.
+        // Whether its faults are possible on this host is checked elsewhere.
         let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
         let parsed = parse_with_traces(NAME, &run.scenario_text, &catalog, &traces);
         let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
@@ -163,7 +163,7 @@ struct Changed {
 }
 
 impl Changed {
-    /// Parses the scenario without the keys that the overrides make meaningless.
+    /// Parses the scenario without the keys that the overrides made meaningless.
     fn read(
         mut self,
         name: &str,
@@ -305,7 +305,7 @@ impl Overrides {
 
     /// The file's data with the overrides applied; `None` if there are none.
     fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
-        // Reported as written, not as a line of a file that does not exist.
+        // Reported as written, because it is not a line of a file.
         self.place.connect.as_deref().map(parse_connect).transpose()?;
         let mut changes = self.changes()?;
         if changes.is_empty() && self.gate.is_empty() && self.strategies.is_empty() {
@@ -324,13 +324,14 @@ impl Overrides {
         }
         if !self.gate.is_empty() {
             let gates = table.entry(GATE).or_insert_with(|| Value::Array(Vec::new()));
-            let gates = gates.as_array_mut().ok_or_else(|| Error::usage("`gate` is no list"))?;
+            let gates = gates.as_array_mut().ok_or_else(|| Error::usage("`gate` is not a list"))?;
             gates.extend(self.gate.iter().map(|gate| Value::from(gate.as_str())));
         }
         Ok(Some(Changed { table, changes, gates: self.gate.clone() }))
     }
 
-    /// Parses the gates before they become lines of a file that does not exist, so that a mistake has its own column.
+    /// Parses the gates before they are added to the scenario's text, so that a mistake is reported with its column in
+    /// the option.
     ///
     /// Strategies and contenders are checked against the file only if no override changes them; otherwise they are checked
     /// afterwards.
@@ -348,7 +349,7 @@ impl Overrides {
         Ok(())
     }
 
-    /// The named strategies: as the scenario lists them or, if it does not, by their names alone.
+    /// The named strategies, as the scenario lists them; a strategy that is not listed gets default parameters.
     fn chosen(&self, table: &Table) -> Option<KeyChange> {
         let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
         let named = |name: &String| {
@@ -452,7 +453,7 @@ fn put(table: &mut Table, path: &[String], value: Value) -> Result<(), Error> {
         [key, rest @ ..] => {
             let inner = table.entry(key.clone()).or_insert_with(|| Table::new().into());
             let inner = inner.as_table_mut();
-            put(inner.ok_or_else(|| Error::usage(format!("`{key}` is no table")))?, rest, value)
+            put(inner.ok_or_else(|| Error::usage(format!("`{key}` is not a table")))?, rest, value)
         }
     }
 }
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn without_options_the_text_stays_as_it_is() {
+    fn without_options_the_text_is_unchanged() {
         assert!(Overrides::default().apply("a = 1").unwrap().is_none());
     }
 
@@ -535,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_written_as_in_the_file_or_plainly() {
+    fn a_value_is_written_as_in_the_file_or_in_plain_toml() {
         let of = |text| assignment("--set", text).unwrap();
         let is = |key: &str, value: Value| (key.to_owned(), value);
         assert_eq!(of("hold=5ms"), is("hold", "5ms".into()));
@@ -576,7 +577,7 @@ mod tests {
         assert_eq!(file.left_out.len(), 2, "{:?}", file.left_out);
         assert!(!file.text.contains("acquisitions") && !file.text.contains("poll_interval"), "{}", file.text);
         assert!(file.overrides.contains(&"without poll_interval".to_owned()), "{:?}", file.overrides);
-        // In the file itself both are mistakes, and so are two contradictory options.
+        // In the file itself, both are mistakes, as are two contradictory options.
         assert!(read(&format!("{BASIS}duration = \"5s\"\n"), &Overrides::default()).is_err());
         let both = Overrides {
             set: vec!["acquisitions=3".into()],

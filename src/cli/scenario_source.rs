@@ -138,7 +138,7 @@ fn digest(path: &Path) -> Result<String, String> {
         .map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// An arrival for each time that a contender asked for a lock which it did not already hold.
+/// An arrival for each time that a contender requested a lock that it did not already hold.
 fn of_history(path: &Path) -> Result<Vec<TraceArrival>, String> {
     let told = |error: Error| error.to_string();
     let named = |told: String| format!("{} {told}", path.display());

@@ -32,7 +32,7 @@ pub struct Judging {
 }
 
 impl Judging {
-    /// The requested terms. `margin` is the default for all figures; `None` if each has its own.
+    /// The requested terms. `margin` is the default for all metrics; `None` if each has its own.
     pub fn terms(&self, margin: Option<f64>) -> Terms {
         let of_all = self.margins.iter().rev().find(|one| one.figure.is_none()).map(|one| one.share);
         let of_one = |one: &Margin| Some((one.figure?.to_string(), one.share));
@@ -50,7 +50,7 @@ impl Judging {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
-    /// Its figure; `None` for all figures without their own margin.
+    /// Its metric; `None` for all metrics without their own margin.
     figure: Option<Figure>,
     share: f64,
 }
@@ -178,7 +178,7 @@ pub struct GeneratorArgs {
     pub counting: CountingWhen,
 }
 
-/// When it is counted on the wire what locks send and receive.
+/// When the requests and replies of locks are counted on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum CountingWhen {
     /// If a driver's lock is among the strategies
@@ -224,7 +224,7 @@ pub struct ConcludingArgs {
 pub struct InstallArgs {
     /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release that
     /// `scripts/install --zookeeper` installed, or the system's package]
-    // The variable is read during the search, so that an error can name the variable or the option.
+    // The variable is read during the search, so that an error can name its source: the variable or the option.
     #[arg(long, value_name = "DIR")]
     pub zookeeper_home: Option<PathBuf>,
 }
@@ -246,7 +246,7 @@ pub fn forget_identity() {
         unsafe { std::env::remove_var(IDENTITY) };
     }
     if let Some(password) = std::env::var_os(SASL_PASSWORD) {
-        // Set once, here. What is not UTF-8 counts as no password.
+        // This is the only place that sets it. A value that is not UTF-8 counts as no password.
         let _ = TAKEN_PASSWORD.set(Secret::from(password.into_string().unwrap_or_default()));
         // SAFETY: as above.
         unsafe { std::env::remove_var(SASL_PASSWORD) };
@@ -341,7 +341,7 @@ impl AccessArgs {
     }
 }
 
-/// Parses a margin in percent, for all figures or for one: `5%`, `wait.p99=20%`.
+/// Parses a margin in percent, for all metrics or for one: `5%`, `wait.p99=20%`.
 fn margin(text: &str) -> Result<Margin, String> {
     match text.split_once('=') {
         Some((figure, share)) => {

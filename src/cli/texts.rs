@@ -1,8 +1,8 @@
 //! `completions`, `man`, `schema`: texts generated from the definitions of the command line and of scenario files.
 //!
-//! `schema answer` is one JSON Schema for the `--json` output of every command. The printed types describe the common fields, and
-//! those that are also written to files. Fields that a command adds only to its answer are listed here with their types; a test
-//! checks real answers against them.
+//! `schema answer` is one JSON Schema for the `--json` output of every command. The printed types describe the common
+//! fields, and those that are also written to files. Fields that appear only in a command's answer are listed here with
+//! their types; a test compares them with real answers.
 
 use std::path::PathBuf;
 
@@ -147,7 +147,7 @@ fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()
         man.render_synopsis_section(&mut section)?;
         man.render_options_section(&mut section)?;
         *page += &format!(".SH \"{name}\"\n");
-        // Its parts become subsections.
+        // The parts of each section become subsections.
         *page += &String::from_utf8_lossy(&section).replace(".SH DESCRIPTION\n", "").replace(".SH ", ".SS ");
         of_commands(sub, page)?;
     }

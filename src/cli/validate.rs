@@ -22,8 +22,8 @@ struct ValidatedFile<'a> {
     left_out: &'a [String],
 }
 
-/// Shows the plan and possible mistakes, or every error. A valid file is valid on every machine, so limits of this one are
-/// warnings.
+/// Shows the plan and possible mistakes, or every error. A valid file is valid on every machine, so limits of this
+/// machine are only warnings.
 pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
         Ok(file) => file,

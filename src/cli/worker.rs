@@ -142,7 +142,7 @@ fn part_name(index: usize) -> String {
     format!("worker-{index}")
 }
 
-/// Options for results that only programs read.
+/// Options for results that only programs read, so without output for the user.
 fn unseen() -> ConcludingArgs {
     ConcludingArgs { no_charts: true, ..ConcludingArgs::default() }
 }
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_it_and_a_number_beyond_the_last_are_refused() {
+    fn incomplete_and_too_large_worker_numbers_are_refused() {
         let told = |set: &[(&str, &str)]| placed(set).unwrap_err();
         assert!(
             told(&[("JOB_COMPLETION_INDEX", "2")])

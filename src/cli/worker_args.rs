@@ -17,22 +17,22 @@ pub struct WorkerArgs {
     /// Name of the run, the same for all its workers, e.g. the number of the job
     #[arg(long, value_name = "NAME", value_parser = run_id, env = "ZKLOCKBENCH_RUN_ID", required_unless_present = "follow")]
     pub run_id: Option<String>,
-    /// Make a part of each run of the `sweep` or `plan` that was started with --job NAME, until it has ended
+    /// Take part in each run of the `sweep` or `plan` that was started with --job NAME, until it has ended
     #[arg(long, value_name = "NAME", value_parser = run_id, conflicts_with = "scenario")]
     pub follow: Option<String>,
-    /// Tell the workers that follow this job of the run
+    /// Announce the run to the workers that follow this job
     #[arg(long, hide = true, value_name = "NAME", value_parser = run_id)]
     pub job: Option<String>,
-    /// Merge the parts into this directory when all are there
+    /// Merge the parts into this directory once all exist
     #[arg(long, hide = true, value_name = "DIR")]
     pub merge_into: Option<PathBuf>,
     /// Skip measuring the ensemble's floor before the first trial
     #[arg(long, hide = true, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
-    /// The worker's number, from 0 [default: what Slurm, Open MPI or Kubernetes say]
+    /// The worker's number, from 0 [default: from Slurm, Open MPI or Kubernetes]
     #[arg(long, value_name = "I", requires = "of")]
     pub index: Option<usize>,
-    /// How many workers there are [default: what Slurm or Open MPI say, or $ZKLOCKBENCH_WORKERS]
+    /// Number of workers [default: from Slurm or Open MPI, or $ZKLOCKBENCH_WORKERS]
     #[arg(long, value_name = "N", requires = "index")]
     pub of: Option<usize>,
     /// Meet on this ensemble instead of the one that is measured, e.g. if faults hit the latter
@@ -43,7 +43,7 @@ pub struct WorkerArgs {
     pub wait: Duration,
     #[command(flatten)]
     pub generator: GeneratorArgs,
-    /// Where to put the directory of the run, with one of this worker in it
+    /// Where to put the directory of the run, which contains one for this worker
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub struct WorkerArgs {
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// The directories that the workers left, or one that contains them
+    /// The directories of the workers, or one that contains them
     #[arg(value_name = "DIR", required = true)]
     pub parts: Vec<PathBuf>,
     /// Where to put the run's directory
@@ -73,7 +73,7 @@ pub struct MergeArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load from several machines (docs/operating.md)")]
 pub struct JobArgs {
-    /// Make each run with this many workers: this process and those started with `worker --follow NAME`
+    /// Execute each run with this many workers: this process and those started with `worker --follow NAME`
     #[arg(long, value_name = "N", requires_all = ["job", "connect"], value_parser = clap::value_parser!(u16).range(2..=1_000))]
     pub workers: Option<u16>,
     /// Name by which these workers find it

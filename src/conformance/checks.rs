@@ -19,10 +19,10 @@ use zklockbench_zk::{ForeignSession, runtime};
 const ACQUISITIONS: usize = 60;
 const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_millis(400);
-/// Time after a timeout in which its answer may come.
+/// Time after a timeout in which its answer may arrive.
 const LATE_BY: Duration = Duration::from_secs(2);
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
-/// Shorter than a session, whose end would let the next contender in, too.
+/// Shorter than a session timeout, because the end of the session would also let the next contender in.
 const NEXT_WITHIN: Duration = Duration::from_secs(5);
 /// A client learns about the end of its session when it reaches a server, and pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
@@ -220,7 +220,7 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
         ));
     }
     let took = Duration::from_micros(clock::now() - ended);
-    // The driver must answer these two requests, in any way.
+    // Any answer to these two requests is accepted.
     let _ = holder.link.release(&on).await;
     let _ = holder.link.close().await;
     if let Some(trouble) = failure_of(&process) {

@@ -1,5 +1,5 @@
-//! Shared by the checks of one lock: processes of the driver, their contenders, and the lock's nodes as another session sees
-//! them.
+//! Setup shared by the checks of one lock: processes of the driver, their contenders, and the lock's nodes as another
+//! session sees them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct CheckSite {
     pub target: Target,
     /// An empty node; all locks are below it.
     pub place: String,
-    /// Number of contenders that compete where exclusion is checked.
+    /// Number of contenders that compete while exclusion is checked.
     pub contenders: usize,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
         Ok(found)
     }
 
-    /// Waits until none of these nodes is left; returns one that stays.
+    /// Waits until all of these nodes are gone; returns a node that remains.
     pub async fn node_left(
         &self,
         on: &str,
@@ -174,7 +174,7 @@ impl Contender<'_> {
         self.link.acquire(wanted, cancelled).await
     }
 
-    /// Takes a lock that is free, or soon will be.
+    /// Acquires a lock that is free, or soon will be.
     pub async fn takes(&self, within: Duration) -> Result<Granted, Trouble> {
         let acquired = runtime::timeout(within, self.acquire(None, std::future::pending())).await;
         let Some(acquired) = acquired else {
@@ -183,7 +183,7 @@ impl Contender<'_> {
         acquired.map_err(|not_granted| self.refused(not_granted))
     }
 
-    /// An acquire that had to be granted was not.
+    /// The error for an acquire that had to be granted but was not.
     pub fn refused(&self, not_granted: NotGranted) -> Trouble {
         match not_granted {
             NotGranted::Failed(failure) => failed("acquire", &failure),
@@ -247,7 +247,7 @@ impl Contender<'_> {
     }
 }
 
-/// A contender that holds the lock, and one in another process that waits for it.
+/// A contender that holds the lock, and another in a separate process that waits for it.
 pub(super) struct Pair<'a> {
     pub holder: Contender<'a>,
     pub waiter: Contender<'a>,

@@ -38,7 +38,7 @@ pub struct RunContext<'a> {
     pub environment: &'a Environment,
     pub stop: &'a CancellationToken,
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
-    /// Describes a server of the run that has ended by itself, if any.
+    /// Describes a server of the run that has unexpectedly ended, if any.
     pub server_ended: &'a dyn Fn() -> Option<String>,
     /// Whether to count locks' traffic on the wire, once for each strategy and number of contenders.
     pub counts: bool,
@@ -133,7 +133,7 @@ pub async fn run(
 struct UnderWay<'a> {
     writer: &'a mut RunWriter,
     context: &'a RunContext<'a>,
-    /// Metrics of the trials, if they decide whether rounds are added.
+    /// Metrics of the trials, if they determine whether rounds are added.
     figures: Option<Figures>,
     /// Recorded trials, in the order of their numbers.
     trials: Vec<Trial>,
@@ -192,7 +192,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Precision of the metrics, if it is not enough.
+    /// Precision of the metrics, if it is insufficient.
     fn more_wanted(&self) -> Option<Precision> {
         let figures = self.figures.as_ref()?;
         Some(figures.precision(self.rounds)).filter(|so_far| figures.wants_more(so_far))
@@ -273,7 +273,7 @@ impl UnderWay<'_> {
         if !counts || repetitions().any(|trial| trial.is_sound() && trial.on_the_wire().is_some()) {
             return Ok(None);
         }
-        // An earlier count of another repetition is reused, because counts do not depend on time.
+        // The count of another repetition is reused, because counts do not depend on time.
         if let Some(counting) = repetitions().find_map(Trial::on_the_wire) {
             return Ok(Some(counting.clone()));
         }
@@ -398,8 +398,8 @@ impl Again {
     }
 }
 
-/// Returns memory that a trial used and freed to the system. glibc's allocator keeps it, and the threads of
-/// the next trial use other arenas: three trials of 2,000 contenders took 1.4 GB instead of 0.6.
+/// Returns freed memory of a trial to the system. glibc's allocator keeps it, and the threads of the next trial use
+/// other arenas: three trials of 2,000 contenders took 1.4 GB instead of 0.6.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "a function of C")]
 pub fn give_back_memory() {

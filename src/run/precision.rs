@@ -88,7 +88,7 @@ fn looks(repetitions: u32, at_most: u32) -> Looks {
 
 /// Metric of a trial that must be precise; `None` if not measured.
 fn figure(trial: &Trial) -> Option<f64> {
-    // The mean wait of a growing queue is missing: it would only reflect the length of the trial.
+    // The mean wait of a growing queue is left out, because it would only reflect the length of the trial.
     let of = |figure: Figure| trial.reading(figure).ok().map(|reading| reading.value);
     let mean = |measure| of(Figure::Latency(measure, Statistic::Mean));
     match trial.spec.load {

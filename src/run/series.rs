@@ -98,7 +98,7 @@ struct ListedRun {
     directory: String,
     exit_code: Option<i32>,
     took_us: u64,
-    /// What the command needs to know of the run when the series is resumed.
+    /// Information about the run that the command needs when the series is resumed.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     note: Value,
 }
@@ -275,7 +275,7 @@ impl Series {
         match disk::read(&folder, &name, MIB) {
             Ok(before) if before == text.as_bytes() => Ok(file),
             _ => Err(Error::usage(format!(
-                "{}: its run had another scenario than is asked for now: it was modified, or written by another version \
+                "{}: its run had a different scenario than requested now: it was modified, or written by another version \
                  of the program",
                 file.display()
             ))),
@@ -381,7 +381,7 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
     let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
     if !asked.is_ok_and(|asked| asked == file.asked) {
         return refuse(
-            "it was started with another question: give the options it was started with, and leave its scenario as it was",
+            "it was started with another question: repeat its original options, and do not change its scenario",
         );
     }
     let is_name = |name: &str| layout::check_name(name).is_ok();

@@ -22,7 +22,7 @@ enum Flaw {
     NeverReleases,
     /// Release deletes the next contender's node, too.
     ReleasesTwice,
-    /// Goes on with a lock that it held when its session ended.
+    /// Continues with a lock that it held when its session ended.
     IgnoresExpiry,
 }
 
@@ -55,7 +55,7 @@ impl Strategy for Queue {
         }
         loop {
             let names = session.get_children(&self.lock).await?;
-            // A contender that is missing from the list takes itself for the first.
+            // A contender that is missing from the list treats itself as the first.
             if node.nearest_before(&names, 1).unwrap_or_default().is_empty() {
                 break;
             }
@@ -97,7 +97,7 @@ const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, 
 const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
 const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
-/// Four contenders for three seconds; the session of a contender of this kind expires now and then.
+/// Four contenders for three seconds; the session of a target of this kind expires now and then.
 fn spec(target: &str) -> TrialSpec {
     let lines = format!(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\

@@ -136,7 +136,7 @@ async fn cohort_does_not_hand_over_a_lock_that_its_process_has_lost() {
     let faults = [freeze.clone(), freeze.clone(), freeze.clone(), freeze, often("crash"), often("expire")];
     // When a holder freezes for longer than its session lasts, dies, or loses its session
     let trials = broken(&faults.map(|fault| spec(cohort, 5, &[fault]))).await;
-    // Then no contender is admitted by a node that is gone
+    // Then no contender is admitted by a node that has disappeared
     for trial in &trials {
         let (excused, fencing) = (trial.excused, trial.fencing);
         println!("{}: {excused:?} {fencing:?}", trial.faults[0].kind);
@@ -192,7 +192,7 @@ async fn every_acquire_has_exactly_one_outcome() {
         crash("waiter"),
         crash("holder")
     );
-    // When the trial is over
+    // When the trial has ended
     let trial = trials::run_with_history(&lines).await;
     // Then each acquire has exactly one outcome
     let history = trial.history.as_ref().unwrap();
@@ -263,7 +263,7 @@ async fn background_tasks_of_a_holder_die_with_it() {
                  target = \"holder\"\nat = \"500ms\"\ntimes = 3\nevery = \"3500ms\"\n";
     // When three holders die
     let trial = broken(&trials::plan(lines)).await.remove(0);
-    // Then the trial and its lock go on
+    // Then the trial and its lock continue
     assert_kept(&trial);
     assert_eq!(trial.faults.len(), 3);
 }
@@ -283,8 +283,8 @@ async fn connection_fault_also_hits_the_next_session_of_its_contender() {
 }
 
 #[tokio::test]
-async fn holder_that_listens_stops_when_its_session_has_ended_and_another_holds_on() {
-    // Given holds of 1.5 s, whose session is closed at 0.5 s or paused for longer than it lives
+async fn holder_that_listens_stops_when_its_session_has_ended_and_another_continues() {
+    // Given holds of 1.5 s, whose session is closed at 0.5 s or paused for longer than its timeout
     let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
     let of = |fault: &FaultChoice, on_lost| {
         let spec = held_for("1500ms", "\"predecessor-watch\"", 5, std::slice::from_ref(fault));
@@ -300,11 +300,12 @@ async fn holder_that_listens_stops_when_its_session_has_ended_and_another_holds_
         (lost.told_max_us().unwrap(), lost.inside_max_us().unwrap())
     });
     let times: Vec<_> = times.collect();
-    // Then a holder that listens is told of the end and leaves, and one that does not stays to the end of its hold
+    // Then a holder that listens learns of the end and leaves, and one that does not listen stays to the end of its
+    // hold
     let [(told, left), (_, stayed), (thawed, woke)] = times[..] else { panic!("{times:?}") };
     assert!(told < 400_000 && left < 400_000, "{times:?}");
     assert!((400_000..1_600_000).contains(&stayed), "{times:?}");
-    // And a frozen one learns of it only when it wakes up
+    // And a frozen one learns of it only when it resumes
     assert!(thawed > 1_000_000 && woke > 1_000_000, "{times:?}");
 }
 
@@ -320,7 +321,7 @@ async fn holds_end_at_the_limit_and_a_stuck_holder_blocks_beyond_it() {
     // Then every other hold ends at the limit
     let limited = trial.limited_holds.unwrap();
     assert!(limited.ended_at_limit >= 15, "{limited:?}");
-    // And the stuck one blocks the next contender until it wakes up
+    // And the stuck holder blocks the next contender until it resumes
     assert!(
         limited.overran >= 1 && (1_500_000..3_000_000).contains(&limited.longest_overrun_us),
         "{limited:?}"

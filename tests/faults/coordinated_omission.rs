@@ -24,7 +24,7 @@ fn wait(trial: &Trial, quantile: f64) -> f64 {
 #[tokio::test]
 #[ignore = "long: a stall of many seconds, measured against arithmetic"]
 async fn open_loop_waits_agree_with_the_arithmetic_and_a_closed_loop_hides_the_outage() {
-    // Given 27 arrivals a second, half of the lock's capacity, and an outage of two seconds
+    // Given 27 arrivals per second, half of the lock's capacity, and an outage of two seconds
     let open = run("contenders = 16\nload = \"open\"\nrate = 27\narrivals = \"constant\"\n").await;
     let stall = open.longest_gap_us().unwrap() as f64 / 1e6;
     assert!((1.8..6.0).contains(&stall), "{stall}");
@@ -40,7 +40,7 @@ async fn open_loop_waits_agree_with_the_arithmetic_and_a_closed_loop_hides_the_o
 /// Arrivals at the start of the outage wait for all of it, later ones for less: the queue that has built up
 /// is served at the lock's rate, while others keep arriving.
 fn agrees_with_the_arithmetic(open: &Trial, stall: f64) {
-    // On a machine that other tests keep busy there are other outages, and handoffs take longer.
+    // On a machine that other tests keep busy, there are other outages, and handoffs take longer.
     let idle = open.health.host_idle_share.unwrap_or(0.0);
     if idle < 0.4 {
         println!("not compared to the last: the host was idle for {idle} of the time only");

@@ -133,7 +133,7 @@ fn locks_fail_by_name_and_still_exclude_once_the_counter_is_used_up() {
     let servers = Builder::new_current_thread().enable_all().build().unwrap();
     let local = servers.block_on(breakable::plain());
     let (connect, locks) = (local.connect(), locks());
-    // Given a directory for each lock, with what the lock makes in it
+    // Given a directory for each lock, with the nodes that the lock creates in it
     let paths: Vec<(String, Vec<String>)> = runtime::block_on(async {
         join_all(locks.iter().map(async |(name, params)| {
             let scene = scene(&connect).await;
@@ -146,7 +146,7 @@ fn locks_fail_by_name_and_still_exclude_once_the_counter_is_used_up() {
         .await
     });
     let directories: Vec<String> = paths.iter().flat_map(|(_, directories)| directories.clone()).collect();
-    // When their counters are near the end, and contenders go on until each has failed a few times
+    // When their counters are near the end, and contenders continue until each has failed a few times
     servers.block_on(take_near_the_end(&local, &directories));
     runtime::block_on(async {
         join_all(locks.iter().zip(&paths).map(async |(lock, (path, _))| {
@@ -158,7 +158,7 @@ fn locks_fail_by_name_and_still_exclude_once_the_counter_is_used_up() {
                 wrong: Cell::new(None),
             };
             join_all((0..CONTENDERS).map(|number| contend(number, lock, &scene, &entered, &connect))).await;
-            // Then no two were inside, and nothing is left
+            // Then no two contenders were inside, and no node is left
             let (name, params) = lock;
             println!("{name} {params:?}: {} acquired before the counter was used up", entered.acquired.get());
             assert_eq!(entered.wrong.take(), None, "{name} {params:?}");

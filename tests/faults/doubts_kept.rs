@@ -1,8 +1,7 @@
-//! Locks whose contenders go on with their session when the outcome of a request is unknown.
+//! Locks whose contenders continue with their session when the outcome of a request is unknown.
 //!
-//! A node left behind then stays as long as its session lives. Locks that find their nodes again go on.
-//! Behind the nodes of other locks every contender is stuck, and the trial reports that with the names of the
-//! node and its owner.
+//! A node left behind then stays as long as its session lives. Locks that find their nodes again continue. Behind the
+//! nodes of other locks every contender is stuck, and the trial reports that with the names of the node and its owner.
 
 use crate::support::ensemble;
 use crate::support::trials;
@@ -56,7 +55,7 @@ fn complaint(trial: &Trial, what: &str) -> String {
     )
 }
 
-/// Complaint unless all contenders were served. The contender that is hit goes on with its session.
+/// Complaint unless all contenders were served. The target of the fault continues with its session.
 fn unless_it_went_on(trial: &Trial) -> Option<String> {
     let is_proved = trial.faults[0].proved;
     let is_whole = trial.stuck.is_empty() && trial.orphans == Some(0) && trial.sessions.rejoined == 0;
@@ -66,7 +65,7 @@ fn unless_it_went_on(trial: &Trial) -> Option<String> {
     (!is_right).then(|| complaint(trial, "did not go on"))
 }
 
-/// Complaint unless every contender is stuck behind a node that the contender that was hit left behind.
+/// Complaint unless every contender is stuck behind a node that the target of the fault left behind.
 fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
     let fault = &trial.faults[0];
     let hit = fault.target.split(" (").next().unwrap();
@@ -123,13 +122,13 @@ fn plan(losses: &[Loss]) -> Vec<TrialSpec> {
 }
 
 #[tokio::test]
-async fn contenders_go_on_where_a_node_is_found_again_or_a_release_is_resent() {
+async fn contenders_continue_if_a_node_is_found_again_or_a_release_is_resent() {
     let trials = run(&plan(&GOES_ON)).await;
     assert_none(&trials.iter().filter_map(unless_it_went_on).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn contenders_are_stuck_behind_a_named_node_where_it_is_neither_found_nor_deleted() {
+async fn contenders_are_stuck_behind_a_named_node_that_is_neither_found_nor_deleted() {
     let trials = run_stuck(&plan(&IS_STUCK)).await;
     assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
 }

@@ -1,4 +1,4 @@
-//! Faults of the servers of a real ensemble: each takes effect, is seen to, and ends.
+//! Faults of the servers of a real ensemble: each takes effect, is verified, and ends.
 
 use crate::support::breakable;
 use crate::support::ensemble;

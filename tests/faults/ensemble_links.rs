@@ -53,7 +53,7 @@ async fn isolated_leader_is_replaced_and_follows_once_it_is_back() {
     assert!(local.is_isolated(first.server).await.is_err());
     // When it is taken off the network
     local.isolate(first.server).await.unwrap();
-    // Then nothing reaches it, its process lives on, and another server leads
+    // Then no packet reaches it, its process lives on, and another server leads
     local.is_isolated(first.server).await.unwrap();
     assert!(local.is_running(first.server).await && local.serves(first.server).await.is_err());
     let second = another_leads(&local, first).await;
@@ -69,7 +69,7 @@ async fn isolated_leader_is_replaced_and_follows_once_it_is_back() {
 async fn cut_is_one_way() {
     let Some(local) = breakable::apart().await else { return };
     let (leader, follower) = (local.leader().await.unwrap(), a_follower(&local).await);
-    // When nothing gets from the leader to a follower any more
+    // When no packet from the leader reaches a follower any more
     local.cut(leader, follower).await.unwrap();
     // Then the opposite direction and all other links still work
     local.is_cut(leader, follower).await.unwrap();
@@ -78,7 +78,7 @@ async fn cut_is_one_way() {
     let third = 6 - leader - follower;
     local.reaches(leader, third).await.unwrap();
     local.reaches(third, follower).await.unwrap();
-    // And the ensemble is not whole until the cut is healed
+    // And the ensemble is not healthy until the cut is healed
     until("not whole", || async {
         match local.whole().await {
             Ok(seen) => Err(seen),

@@ -1,6 +1,6 @@
-//! Every kind of fault against real servers: it is injected, seen to take effect, and undone. The lock keeps
-//! its promise: no contender enters before the previous holder's node was deleted, none is stuck, and no node
-//! is left behind.
+//! Every kind of fault against real servers: it is injected, takes visible effect, and is undone. The lock keeps its
+//! promise: no contender enters before the previous holder's node was deleted, none is stuck, and no node is left
+//! behind.
 
 use crate::support::breakable::{self, Breakable};
 use crate::support::depth;
@@ -14,7 +14,7 @@ use zklockbench_ensemble::fault;
 use zklockbench_record::Trial;
 use zklockbench_scenario::TrialSpec;
 
-/// Parameters of each kind besides its name, and the length of the measured phase in seconds.
+/// Parameters of each kind, and the length of the measured phase in seconds.
 const ASKED: &[(&str, &str, u32)] = &[
     ("kill", "target = \"leader\"\nduration = \"2s\"", 4),
     ("restart", "target = \"leader\"\nduration = \"2s\"", 4),
@@ -63,7 +63,7 @@ fn spec(strategy: &str, load: &str, (kind, asked, seconds): (&str, &str, u32)) -
     trials::plan(&lines).remove(0)
 }
 
-/// Kinds with such needs, and their positions among all kinds.
+/// Kinds with these needs, and their positions among all kinds.
 fn asked(
     needs: impl Fn(Capability) -> bool,
 ) -> impl Iterator<Item = (usize, (&'static str, &'static str, u32))> {
@@ -77,7 +77,7 @@ fn plan(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     asked(needs).map(|(number, asked)| spec(&of(number), "contenders = 6", asked)).collect()
 }
 
-/// Like [`plan`] with locks that join by count. Joins and releases are lost instead of creates and deletes.
+/// Like [`plan`], with locks that join by count. Joins and releases are lost instead of creates and deletes.
 fn plan_by_count(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     let trial = |(number, (kind, asked, seconds)): (usize, (&str, &str, u32))| {
         let asked = asked.replace("\"create\"", "\"join\"").replace("\"delete\"", "\"release\"");

@@ -26,7 +26,7 @@ fn spec(card: &FaultCard) -> TrialSpec {
     .remove(0)
 }
 
-/// Kinds of faults with such needs.
+/// Kinds of faults with these needs.
 fn kinds(needs: impl Fn(Capability) -> bool) -> Vec<FaultCard> {
     fault::cards().into_iter().filter(|card| needs(card.needs)).collect()
 }
@@ -39,13 +39,13 @@ fn needs_servers(capability: Capability) -> bool {
     capability.reaches_servers() && !needs_links(capability)
 }
 
-/// Shorter than what must be interrupted, and long enough that the checks don't keep the servers busy.
+/// Shorter than the faults to interrupt, and long enough that the checks do not keep the servers busy.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// Faults that take long enough to be interrupted midway: they cause an election or several starts.
 const TAKES_LONG: [&str; 3] = ["kill", "rolling-restart", "lose-majority"];
 
-/// These kinds of faults of servers; with --long all.
+/// These kinds of faults of servers, taken alternately; with --long, all of them.
 fn in_turn(which: impl Fn(&FaultCard) -> bool) -> Vec<FaultCard> {
     kinds(needs_servers).into_iter().filter(|card| depth::is_long() || which(card)).collect()
 }
@@ -80,8 +80,8 @@ async fn interrupt_in_effect(local: &Arc<Local>, card: &FaultCard) {
     assert!(is_over || fault.proof.ends_with("of 60 s: the run was interrupted"), "{fault:?}");
 }
 
-/// Interrupts a trial with this fault as soon as the ensemble is not whole, for most kinds before they have
-/// seen their effect. Returns whether it was before.
+/// Interrupts a trial with this fault as soon as the ensemble is not healthy, which for most kinds is before they have
+/// verified their effect. Returns whether it was.
 async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
     let interrupt = CancellationToken::new();
     let course = trials::Course { interrupt: &interrupt, sink: &|_| {} };

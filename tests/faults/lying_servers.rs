@@ -1,5 +1,5 @@
-//! Locks that join by count trust a number. A server that reports a wrong one is found before the first
-//! trial; a server that lies only later is found by the consequences.
+//! Locks that join by count trust a number. A server that reports a wrong number is detected before the first trial; a
+//! server that lies only later is detected by the consequences.
 
 use zklockbench_core::error::Exit;
 use zklockbench_core::verdict::Verdict;
@@ -33,7 +33,7 @@ async fn server_that_miscounts_is_refused_before_the_first_trial() {
         {
             assert!(told.contains(said), "{strategy}: {told}");
         }
-        // Other locks may be used there.
+        // Other locks can be used there.
         let other = trials::try_one_by(&lying.connect, &local, &scenario("\"predecessor-watch\"")).await;
         assert_eq!(other.unwrap().judged.verdict, Verdict::Held);
     }

@@ -1,5 +1,5 @@
-//! Locks that do not exclude, under every load: no verdict on them is ever *held*, and each is found wherever
-//! it can be seen at all. Also locks that do exclude, for comparison.
+//! Locks that do not exclude, under every load: no verdict on them is ever *held*, and each is detected if that is
+//! possible at all. Also locks that do exclude, for comparison.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ enum Flaw {
     /// Now and then enters without waiting.
     EntersEarly,
     ReadersPassWriters,
-    /// Admits one more than it has leases.
+    /// Admits one more contender than it has leases.
     OneTooMany,
     /// Deletes its node while it still holds.
     GivesUpItsNode,
@@ -35,7 +35,7 @@ enum Flaw {
     GrantsTooSoon,
     /// Uses the client library's lock in a way that hides the other contenders' nodes.
     SeesOnlyItself,
-    /// Contenders take turns within the process, but not at the ensemble, and leave when the next one is in.
+    /// Contenders alternate within the process, but not at the ensemble, and leave when the next one is in.
     WaitsOnlyInTheProcess,
 }
 
@@ -55,7 +55,7 @@ struct InProcess {
     entries: AtomicUsize,
 }
 
-/// Turns by path.
+/// Queues within the process, by path.
 static IN_PROCESS: LazyLock<Mutex<HashMap<String, Arc<InProcess>>>> = LazyLock::new(Mutex::default);
 
 impl Broken {
@@ -113,7 +113,7 @@ impl Broken {
     async fn grant_the_next(&self, session: &Session, node: &QueueNode) -> Result<(), Failure> {
         let names = session.get_children(&self.lock).await?;
         if let Ok(Some(next)) = node.next_behind(&names) {
-            // Its node may be gone meanwhile.
+            // Its node may have disappeared meanwhile.
             let _ = session.set_data(&format!("{}/{next}", self.lock), b"go").await;
         }
         Ok(())
@@ -240,10 +240,10 @@ const CONTROLS: [(&str, Option<Entry>); 9] = [
     (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::WaitsOnlyInTheProcess))),
 ];
 
-/// The control that, with --long, enters early in one of a hundred acquires; the others do so all the time.
+/// The control that, with --long, enters early in one of a hundred acquires; the others always do.
 const NOW_AND_THEN: usize = 1;
 const TOO_MANY_LEASES: usize = 3;
-/// First of the controls that only the servers' logs reveal without a hold.
+/// Index of the first control that, without a hold, only the servers' logs reveal.
 const FOUND_IN_LOGS: usize = 5;
 
 /// One way to run a lock.
@@ -285,8 +285,8 @@ fn ways() -> Vec<Way> {
         }
     }
     if !depth::is_long() {
-        // No hold, one thread, one lock: the least is visible. A long hold, four threads, four locks: the
-        // most happens.
+        // With no hold, one thread and one lock, the fewest violations are visible; with a long hold, four threads and
+        // four locks, the most.
         let is_default = |way: &Way| way.hold == "0ms" && way.threads == 1 && way.locks == 1;
         let is_most = |way: &Way| way.hold == "20ms" && way.threads == 4 && way.locks == 4;
         ways.retain(|way| !way.batch && (is_default(way) || is_most(way)));
@@ -342,7 +342,7 @@ fn shows(control: usize, way: &Way) -> bool {
 async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool) {
     let (strategy, entry) = CONTROLS[control];
     let mut ways = ways();
-    // No contender queues for no lock.
+    // `no-lock` has no queue, so it has no batch.
     ways.retain(|way| entry.is_some() || !way.batch);
     // Controls that only the logs reveal: with a short hold, their contenders may well come one after the
     // other.
@@ -371,7 +371,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
 }
 
 #[tokio::test]
-async fn no_lock_is_violated_with_a_hold_and_never_held() {
+async fn no_lock_is_violated_with_a_hold_and_never_held_without_one() {
     control(0, |_| false).await;
 }
 
@@ -419,7 +419,7 @@ async fn lock_that_waits_only_in_the_process_is_found_by_its_node() {
 /// and the one that waits in one process, which the workers of these tests share.
 const FOUND_BY_WORKERS: [usize; 5] = [0, 1, 2, TOO_MANY_LEASES, 4];
 
-/// The verdict on a lock, correct or broken as the control says, with each of four contenders in its own
+/// The verdict on a lock, which is correct or broken as the control specifies, with each of four contenders in its own
 /// worker.
 async fn by_workers(local: &Local, control: usize, entry: Option<Entry>) -> Verdict {
     let way = Way { hold: "20ms", threads: 1, batch: false, locks: 1, reads_logs: false };

@@ -1,4 +1,4 @@
-//! Two faults on one target at the same time: each is in effect until its own end, and nothing is after both.
+//! Two faults on one target at the same time: each is in effect until its own end, and none afterwards.
 //!
 //! Covers every pair of kinds that can share a target, and each kind with itself, in both orders.
 
@@ -51,7 +51,7 @@ fn asked(kind: &str, is_second: bool) -> FaultChoice {
     trials::plan(&scenario).remove(0).faults.remove(0)
 }
 
-/// Kinds with such needs: those that last, and those that end by themselves.
+/// Kinds with these needs: lasting faults, and faults that end by themselves.
 fn kinds(is_meant: impl Fn(Capability) -> bool) -> [Vec<&'static str>; 2] {
     let of = |ends| {
         let cards = FAULTS.iter().map(|entry| entry.card);
@@ -75,7 +75,7 @@ fn assert_proved(proof: &Proof, when: &str) {
     assert!(matches!(proof, Proof::Proved(_)), "{when}: {proof:?}");
 }
 
-/// Starts A, starts B, ends A, ends B; checks in between what is in effect, by each fault's own check.
+/// Starts A, starts B, ends A, ends B. In between, each fault's own check verifies what is in effect.
 async fn overlap<S, F>(reach: &FaultReach<'_>, (one, other): (&str, &str), see: S) -> [F::Output; 4]
 where
     S: Fn() -> F,
@@ -168,7 +168,7 @@ async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
 async fn overlapping_faults_of_a_contender_last_until_their_own_ends() {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = reach(&stub, &target);
-    // Given something that runs behind the gate all the time
+    // Given code that runs behind the gate all the time
     let scope = TaskScope::behind(Arc::clone(&stub.gate));
     let running = scope.around(async {
         loop {
@@ -177,7 +177,7 @@ async fn overlapping_faults_of_a_contender_last_until_their_own_ends() {
     });
     let runs = async || {
         let before = stub.gate.times_passed();
-        // Counted in steps, in each of which code behind the gate gets to run, however slow the host is.
+        // Counts steps instead of time: in each step, code behind the gate can run, however slow the host is.
         for _ in 0..STEPS {
             if stub.gate.times_passed() != before {
                 return true;
@@ -229,8 +229,8 @@ const PONG: [u8; 20] = {
     frame
 };
 
-/// A server that answers pings, and a client that sends them all the time and reconnects whenever it can.
-/// Passing traffic thus proves settings.
+/// A server that answers pings, and a client that sends them continuously and reconnects whenever it can. Passing
+/// traffic thus proves settings.
 struct Wire {
     proxy: Proxy,
     over: Arc<AtomicBool>,
@@ -333,7 +333,7 @@ async fn overlapping_faults_of_a_connection_last_until_their_own_ends() {
     }
 }
 
-/// Overlaps faults of the second of three servers, or of those that the kind chooses; the ensemble is whole
+/// Overlaps faults of the second of three servers, or of the servers that the kind chooses. The ensemble is healthy
 /// afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
@@ -363,7 +363,8 @@ async fn overlapping_faults_of_servers_last_until_their_own_ends() {
     let Some(local) = breakable::apart().await else { return };
     let [lasting, passing] = kinds(Capability::reaches_servers);
     let every: Vec<&str> = lasting.iter().chain(&passing).copied().collect();
-    // A fault that ends by itself is over before another begins, and faults aimed at the leader wait for one.
+    // A fault that ends by itself is over before another begins, and faults aimed at the leader wait until there is
+    // one.
     let needs_a_leader = |kind: &str| ["partition", "rolling-restart"].contains(&kind);
     // A wipe waits until every other server serves: see below.
     let needs_the_others = |kind: &str| kind == "wipe";
@@ -383,12 +384,12 @@ async fn second_wipe_waits_until_the_first_server_has_its_data_again() {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = FaultReach { processes: Some(local), ..reach(&stub, &target) };
     eventually(WITHIN, || local.whole()).await.unwrap();
-    // Given a server without data
+    // Given a server that has lost its data
     let first = asked("wipe", false);
     let second = FaultChoice { target: TargetOf::Server(3), ..asked("wipe", true) };
     let first = begin(&first, &reach).await;
     assert_proved(&first.proof, "the first");
-    // When another server is to lose its data, too, then it is not touched
+    // Another server that should also lose its data is not touched
     let mut second = Box::pin(begin(&second, &reach));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut second).await;
     assert!(early.is_err(), "two of three servers have lost their data");

@@ -1,5 +1,5 @@
-//! Creates that the leader has begun and no majority has yet: a contender that lost the reply must not miss
-//! its node.
+//! Creates that the leader has begun and that no majority has yet: a contender that lost the reply must not miss its
+//! node.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ impl Loser {
         Self { card, scene, proxy, one }
     }
 
-    /// Acquires, and moves to the next server once the create is under way.
+    /// Acquires, and moves to the next server once the create is in progress.
     async fn loses(self, next: &str, has_lost: &Barrier, may_look: &CancellationToken) -> Seen {
         let Self { card, scene, proxy, one } = self;
         let before = proxy.requests().len();

@@ -57,7 +57,7 @@ async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transacti
         let evidence = trial.evidence;
         let by_run = (evidence.entries, evidence.waited, evidence.seen_inside);
         assert_eq!((lock.acquired, lock.waited, lock.seen_inside), by_run, "{name}");
-        // And on the verdict, as far as that is enough for one
+        // And on the verdict, if the evidence is sufficient for one
         let is_enough = evidence.seen_inside.max(order.waited) >= 5;
         let word = judgement.verdict.word();
         assert!(

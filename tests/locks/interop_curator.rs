@@ -95,7 +95,7 @@ fn readers_of_both_hold_together_and_a_writer_between_them_keeps_its_position() 
 }
 
 #[test]
-fn our_writer_that_goes_on_reading_excludes_javas_writer() {
+fn our_writer_that_continues_reading_excludes_javas_writer() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
         let (mut owner, write) = Contender::holding("curator-read-write", &scene).await;
@@ -111,7 +111,7 @@ fn our_writer_that_goes_on_reading_excludes_javas_writer() {
 }
 
 #[test]
-fn curator_621_before_version_5_5_a_writer_enters_alongside_javas_writer_that_goes_on_reading() {
+fn curator_621_before_version_5_5_a_writer_enters_alongside_javas_writer_that_continues_reading() {
     let has_the_fault = foreign::curators_version() < (5, 5);
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;

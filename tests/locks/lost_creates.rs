@@ -1,4 +1,4 @@
-//! Creates that are lost more than once: the node of each is searched for.
+//! Creates that are lost more than once: the lock searches for the node of each.
 
 use futures_util::future::{join, join_all};
 use zklockbench_core::catalog::Mode::Write;
@@ -18,7 +18,7 @@ const CREATE2: i32 = 15;
 const SYNC: i32 = 9;
 const MULTI: i32 = 14;
 
-/// Acquires on a connection on which the first creates meet these fates, in order.
+/// Acquires on a connection whose first creates have these fates, in order.
 async fn acquire(name: &str, fates: &[Fate]) -> (Scene, Proxy, Contender, Result<(), AcquireError>) {
     let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
     let mut one = Contender::by(&proxy.connect, name, &scene).await;
@@ -68,7 +68,7 @@ impl Protected {
         let usual = scene.nodes().await;
         one.release(held).await.unwrap();
         let before = proxy.requests().len();
-        // When its next creates meet these fates
+        // When its next creates have these fates
         fates.iter().for_each(|fate| proxy.strike(*fate, self.create, 1));
         one.acquire(Write).await.unwrap();
         // Then a sync follows each, and only the nodes that were found exist

@@ -22,7 +22,7 @@ fn adds_up(trial: &Trial) -> bool {
 
 #[tokio::test]
 async fn every_arrival_is_served_and_its_wait_is_the_sum_of_its_parts() {
-    // Given 50 evenly spaced arrivals a second, and a lock that can serve more
+    // Given 50 evenly spaced arrivals per second, and a lock that can serve more
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nload = \"open\"\nrate = 50\narrivals = \"constant\"\n\
          hold = \"5ms\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nduration = \"3s\"\n",
@@ -46,7 +46,7 @@ async fn every_arrival_is_served_and_its_wait_is_the_sum_of_its_parts() {
 
 #[tokio::test]
 async fn queue_grows_by_the_rate_the_lock_misses_and_unserved_arrivals_count_as_waits() {
-    // Given 60 arrivals a second, and a lock that can serve about 20
+    // Given 60 arrivals per second, and a lock that can serve about 20
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 8\nload = \"open\"\nrate = 60\nhold = \"45ms\"\n\
          duration = \"4s\"\nbacklog_at_most = \"1s\"\n",
@@ -65,8 +65,7 @@ async fn queue_grows_by_the_rate_the_lock_misses_and_unserved_arrivals_count_as_
     let missed = figures::OFFERED.of(&trial).unwrap() - figures::THROUGHPUT.of(&trial).unwrap();
     assert!((per_s / missed - 1.0).abs() < 0.25, "grew by {per_s} a second, {missed} a second were missed");
     assert!(trial.utilisation.unwrap().busiest > 0.9, "{:?}", trial.utilisation);
-    // And arrivals that still waited when the backlog was given up are among the waits, with at least that
-    // time
+    // And arrivals that still waited when the backlog was abandoned are among the waits, with at least that time
     let arrived = trial.arrived.unwrap();
     assert!(arrived.unserved > 50 && adds_up(&trial), "{arrived:?}");
     assert!(trial.histograms[&Measure::Unserved].max() > 2_500_000);
@@ -81,7 +80,7 @@ async fn arrivals_without_a_free_session_wait_or_are_dropped_as_the_scenario_sta
              duration = \"3s\"\nlate = \"{late}\"\nbacklog_at_most = \"3s\"\nwarm_up_at_most = \"0s\"\n"
         )
     };
-    // Given two sessions, each busy for more than 30 ms with each of 80 arrivals a second
+    // Given two sessions, each busy for more than 30 ms with each of 80 arrivals per second
     let kept = trials::run_one(&lines("keep")).await;
     // Then arrivals wait in the client
     assert!(mean(&kept, Measure::ClientWait) > 50_000.0, "{}", mean(&kept, Measure::ClientWait));

@@ -63,20 +63,20 @@ async fn failed_tries_are_evidence_and_no_waits() {
     // Failed tries have a time and requests of their own, and are no waits
     assert_eq!(trial.histograms[&Measure::FailedTry].len(), failed);
     assert_eq!(trial.histograms[&Measure::Wait].len(), won + trial.unserved());
-    // Except those still under way at the end
+    // Except the tries still in progress at the end
     assert!(trial.unserved() <= 6, "{}", trial.unserved());
     let share = figures::WON_SHARE.of(&trial).unwrap();
     assert!((share - won as f64 / (won + failed) as f64).abs() < 1e-9, "{share}");
     let requests = figures::REQUESTS_PER_FAILED_TRY.of(&trial).unwrap();
     assert!((2.9..=4.1).contains(&requests), "{requests}");
-    // A hold of 30 ms and a few requests allow at most 33 acquisitions a second
+    // A hold of 30 ms and a few requests allow at most 33 acquisitions per second
     let saturation = figures::SATURATION.of(&trial).unwrap();
     assert!((10.0..=33.4).contains(&saturation), "{saturation}");
 }
 
 #[tokio::test]
 async fn tries_of_an_open_load_beyond_saturation_do_not_pile_up() {
-    // Given 60 tries a second of a lock that is held for 50 ms
+    // Given 60 tries per second of a lock that is held for 50 ms
     let trial = trials::run_one(
         "strategies = [\"count\"]\ncontenders = 10\nload = \"open\"\nrate = 60\nhold = \"50ms\"\nlate = \"drop\"\n\
          acquire_timeout = \"0s\"\nduration = \"3s\"\n",

@@ -26,8 +26,8 @@ fn watches(connect: &str) -> i64 {
     std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
 }
 
-/// Waits until the number of watches has changed by `more`: a server discards the watches of a closed session
-/// a little after its reply.
+/// Waits until the number of watches has changed by `more`, because a server discards the watches of a closed session a
+/// little after its reply.
 async fn settle(connect: &str, before: i64, more: i64, when: &str) {
     for _ in 0..100 {
         if watches(connect) - before == more {

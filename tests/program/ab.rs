@@ -1,4 +1,4 @@
-//! `ab`: both sides in blocks, on one ensemble, as processes of their own.
+//! `ab`: both sides run in blocks on one ensemble, each run in its own process.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,11 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 
 #[test]
 fn two_blocks_are_measured_stored_and_inconclusive() {
-    // Given sides of which one takes ten times as long
+    // Given two sides, one of which takes ten times as long
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
-    // Then two blocks are too few for a verdict, which is said before and after
+    // Then two blocks are too few for a verdict, as reported before and after
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
     assert!(said.contains("2 blocks cannot decide 3 comparisons: that takes at least 7"), "{said}");
@@ -40,10 +40,10 @@ fn two_blocks_are_measured_stored_and_inconclusive() {
         shown.trim_start().starts_with("Inconclusive: whether B is worse than A is not known"),
         "{shown}"
     );
-    // And every run has left its directory, made with the block's seed and with the changes of its side
+    // And every run has left its directory, with the block's seed and the changes of its side
     let directory = only(bench.results());
     let file = read(&directory);
-    // (A block that this host spoils is made up for by one more.)
+    // (A block that this host spoils is replaced by another one.)
     assert_eq!((file.ending, file.comparisons.len()), (Ending::Complete, 3));
     assert!((2..=3).contains(&file.blocks.len()), "{}", file.blocks.len());
     let throughput = &file.comparisons[0];
@@ -57,7 +57,7 @@ fn two_blocks_are_measured_stored_and_inconclusive() {
             let is_told = |told: &String| told.contains("hold=") && told.contains(hold);
             assert!(stored.run.overrides.iter().any(is_told), "{:?}", stored.run.overrides);
             assert!(!directory.join(&run.directory).join("charts").exists(), "nobody asked for charts");
-            // And the value is that of its trial, or it is said why there is none
+            // And each value is that of its trial, or there is a reason for its absence
             let trial = &stored.trials[0];
             let is_sound = trial.cut_short.is_none() && trial.health.invalid.is_none();
             let measured = THROUGHPUT.of(trial).filter(|_| is_sound);
@@ -76,7 +76,7 @@ fn two_blocks_are_measured_stored_and_inconclusive() {
         "{throughput:?}"
     );
     assert!(throughput.ratio.is_none_or(|ratio| ratio.value < 1.0), "{throughput:?}");
-    // And there are charts and a page, as far as there is a ratio
+    // And there are charts and a page, if there is a ratio
     let page = std::fs::read_to_string(bench.path("ab.md")).unwrap();
     assert!(page.starts_with("### Inconclusive: ") && page.contains("| predecessor-watch |"), "{page}");
     let has_ratio = file.comparisons.iter().any(|one| one.ratio.is_some());
@@ -85,18 +85,18 @@ fn two_blocks_are_measured_stored_and_inconclusive() {
     let again = bench.path("again.html");
     let made = bench.output(&["report", directory.to_str().unwrap(), "--output", again.to_str().unwrap()]);
     assert_eq!((made.status.code(), std::fs::read(again).unwrap() == page), (Some(0), true));
-    // And nothing is left running
+    // And no server is left running
     assert!(bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
 }
 
 #[test]
-fn ctrl_c_ends_run_and_servers_reports_the_finished_pairs_and_a_resume_continues() {
+fn ctrl_c_ends_run_and_servers_and_reports_the_finished_pairs_and_a_resume_continues() {
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--b", "hold=4ms", "--data-dir", "data", "--json"];
     let child = bench.watch(&[&words[..], &["--blocks", "100"]].concat());
     eventually("a block has ended", Duration::from_secs(60), || child.has_said("[1/10"));
-    // A kill a moment later would leave what there is
+    // A kill shortly afterwards would keep what was finished.
     eventually("the block is written", Duration::from_secs(10), || {
         only(bench.results()).join("ab.json").is_file()
     });
@@ -106,25 +106,25 @@ fn ctrl_c_ends_run_and_servers_reports_the_finished_pairs_and_a_resume_continues
     assert_eq!(code, Some(130), "{said}");
     let file = read(&only(bench.results()));
     assert_eq!(file.ending, Ending::Interrupted);
-    // A block of which this host spoiled a run is no pair.
+    // A block with a run that this host spoiled is not a pair.
     let throughput = &file.comparisons[0];
     let of_the_pair = throughput.silent.iter().filter(|of| of.turn != Turn::Again);
     let spoiled: BTreeSet<u32> = of_the_pair.map(|of| of.block).collect();
     assert!(!file.blocks.is_empty());
     assert_eq!(throughput.pairs + spoiled.len(), file.blocks.len(), "{throughput:?}");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
-    // When it goes on, for one block more
+    // When it continues for one more block
     let (directory, done) = (only(bench.results()), file.blocks.len());
     let resume =
         ["--resume", directory.to_str().unwrap(), "--blocks", &(done + 1).to_string()].map(str::to_owned);
     let words: Vec<&str> = words.into_iter().chain(resume.iter().map(String::as_str)).collect();
     let output = bench.output(&words);
-    // Then the blocks before are as they were, and those after ran on an ensemble of their own
+    // Then the earlier blocks are unchanged, and the later ones ran on a new ensemble
     let resumed = read(&only(bench.results()));
     assert_eq!(resumed.ending, Ending::Complete, "{}", stderr(&output));
     assert_eq!((&resumed.blocks[..done], &resumed.resumed_after[..]), (&file.blocks[..], &[done][..]));
     assert!(resumed.blocks.len() > done);
-    // And with another question it is refused
+    // And it is refused with another question
     let output = bench.output(&[&words[..], &["--a", "hold=9ms"]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("another question"), "{}", stderr(&output));
@@ -178,7 +178,7 @@ fn another_binary_gets_only_options_that_it_knows_and_must_leave_results() {
 #[ignore = "long"]
 fn containers_are_compared_with_a_local_release() {
     let Some(docker) = available() else { return };
-    // Given a server in a container, and a release as it is unpacked
+    // Given a server in a container, and an unpacked release
     let bench = Bench::new();
     let (scenario, release) = (bench.scenario(SHORT), bench.release());
     let compose = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.1.yaml");
@@ -187,7 +187,7 @@ fn containers_are_compared_with_a_local_release() {
     let mut command = bench.command(&[&words[..], &sides].concat());
     let output = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).output().unwrap();
     let said = stderr(&output);
-    // Then each side ran on its own, started anew for each block, and what they were at first stands in the file
+    // Then each side ran on its own ensemble, restarted for each block, and the file describes both as first opened
     let directory = only(bench.results());
     let file = read(&directory);
     assert_eq!(file.ending, Ending::Complete, "{said}");
@@ -201,12 +201,12 @@ fn containers_are_compared_with_a_local_release() {
         let ports = |connect: &str| connect.split('/').next().map(str::to_owned);
         assert_eq!(ports(&stored.run.ensemble.connect), ports(&side.connect), "{run:?}");
     }
-    // And nothing is left of either
+    // And nothing is left of either ensemble
     assert!(bench.servers().is_empty());
     assert_eq!(of_project(&project_in(&said)), [""; 0]);
 }
 
-/// Kazoo's driver with that replaced.
+/// Copy of kazoo's driver with this text replaced.
 fn kazoo_but(bench: &Bench, name: &str, what: &str, by: &str) -> String {
     let text = std::fs::read_to_string(foreign::KAZOO).unwrap();
     assert!(text.contains(what), "{what}");
@@ -223,7 +223,7 @@ fn each_side_runs_its_own_version_of_a_driver() {
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
-    // Each side's runs had its driver, and what that says of itself is told of the side.
+    // Each side's runs used its driver, whose description is reported for that side.
     let directory = only(bench.results());
     let file = read(&directory);
     let version = |turn| if turn == Turn::B { "kazoo 2" } else { "kazoo 1" };
@@ -275,7 +275,8 @@ fn a_feature_of_only_one_sides_driver_is_refused_and_equal_sides_are_reported() 
     let timed = "[\"kazoo:Lock\"]\nacquire_timeout = \"1s\"";
     let (code, said) = with(&["--a-driver", &untimed, "--b-driver", &kazoo], timed);
     assert!(code == Some(2) && said.contains("A: `kazoo:Lock` knows no timeout"), "{said}");
-    // What differs without being needed is told, as is that nothing does; it then goes on, here to an ensemble that isn't there.
+    // A difference that is not needed is reported, as is the lack of any difference. The comparison then continues,
+    // here to an ensemble that does not exist.
     let nowhere = ["--connect", "127.0.0.1:1", "--a-driver", &kazoo, "--b-driver"];
     let (code, said) = with(&[&nowhere[..], &[&untimed]].concat(), "[\"kazoo:Lock\"]");
     assert!(code == Some(3) && said.contains("`timeout` is native on A and none on B"), "{said}");

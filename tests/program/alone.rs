@@ -1,4 +1,4 @@
-//! What a busy host would spoil: `scripts/test --long` runs these when everything else is over, one after the other.
+//! Tests that a busy host would spoil: `scripts/test --long` runs them after everything else, one after the other.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ fn run(bench: &Bench, connect: &str, id: &str, text: &str, more: &[&str]) -> Pat
     bench.path("results").join(id)
 }
 
-/// Whether the second is found worse.
+/// Whether the second run is reported as worse.
 fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
     let (base, new) = (base.to_str().unwrap(), new.to_str().unwrap());
     let compared = bench.output(&["compare", base, new, "--figure", "turn.p50", "--figure", "wait.p50"]);
@@ -38,10 +38,10 @@ fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
 fn at_most_one_of_ten_equal_pairs_is_a_false_alarm_and_a_real_cost_is_always_found() {
     let (bench, connect) = (Bench::new(), ensemble::place_on_shared());
     let (mut alarms, mut longer, mut delayed) = (0, 0, 0);
-    // Given servers that are warm
+    // Given warm servers
     run(&bench, &connect, "warm-up", LOAD, &[]);
     for pair in 0..PAIRS {
-        // And four runs in a row: two that are alike, one that holds for a fifth longer, and one with a slow network
+        // And four consecutive runs: two equal ones, one with holds a fifth longer, and one with a slow network
         let run = |what: &str, text: &str, more: &[&str]| {
             run(&bench, &connect, &format!("{what}-{pair}"), text, more)
         };
@@ -49,7 +49,7 @@ fn at_most_one_of_ten_equal_pairs_is_a_false_alarm_and_a_real_cost_is_always_fou
         let alike = run("alike", LOAD, &[]);
         let held = run("held", LOAD, &["--set", "hold=24ms"]);
         let late = run("late", &format!("{LOAD}{DELAYED}"), &[]);
-        // Then each is what it is
+        // Then each is reported as what it is
         alarms += usize::from(regressed(&bench, &base, &alike));
         longer += usize::from(regressed(&bench, &base, &held));
         delayed += usize::from(regressed(&bench, &base, &late));
@@ -84,13 +84,14 @@ fn a_hold_20_percent_longer_is_found_and_equal_sides_are_not() {
     assert!(itself.comparisons.iter().all(|one| one.verdict != ComparisonVerdict::Regressed), "{itself:?}");
 }
 
-/// Calibrations that are tried until two in a row agree: other processes may use the machine during one of them.
+/// Maximum number of calibrations until two consecutive ones agree, because other processes may use the machine during
+/// one of them.
 const TRIES: usize = 5;
 
 #[test]
 #[ignore = "long, alone"]
-fn two_calibrations_of_one_ensemble_in_a_row_give_the_same_floor() {
-    // Given an ensemble that is kept and warm
+fn two_consecutive_calibrations_of_one_ensemble_give_the_same_floor() {
+    // Given a kept, warm ensemble
     let bench = Bench::new();
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));
@@ -103,13 +104,13 @@ fn two_calibrations_of_one_ensemble_in_a_row_give_the_same_floor() {
         println!("uncontended {}, handoff {}", floor["uncontended"]["p50_us"], floor["handoff"]["p50_us"]);
         floor["handoff"]["p50_us"].as_f64().unwrap()
     };
-    // When it is calibrated again and again
+    // When it is calibrated repeatedly
     let mut floors = vec![calibrate()];
     let agree = |floors: &[f64]| floors.windows(2).any(|pair| (pair[0] / pair[1] - 1.0).abs() < 0.1);
     while !agree(&floors) && floors.len() < TRIES {
         floors.push(calibrate());
     }
     assert!(bench.output(&["ensemble", "down"]).status.success());
-    // Then two in a row come to the same, within a tenth
+    // Then two consecutive results agree within a tenth
     assert!(agree(&floors), "{floors:?}");
 }

@@ -26,7 +26,7 @@ fn a_quick_calibration_on_its_own_servers_matches_its_schema() {
     let schema: Value = serde_json::from_slice(&bench.output(&["schema", "calibration"]).stdout).unwrap();
     // When servers are started, measured and ended
     let output = bench.output(&["calibrate", "--quick", "--json", "--servers", "3", "--data-dir", "data"]);
-    // Then what is printed is what the schema says, and what lies in the directory
+    // Then the output matches the schema and the file in the directory
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let validator = Schema::new(&schema);
@@ -84,24 +84,24 @@ repetitions = 1
 
 #[test]
 fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
-    // Given a run that was not asked to leave its servers cold
+    // Given a run whose servers are warmed up
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
     let run = ["run", "scenario.toml", "--connect", &connect, "--all", "--explain"];
     let output = bench.command(&run).env_remove("ZKLOCKBENCH_COLD").output().unwrap();
     went_through(&output);
     let (said, stored, dir) = (stdout(&output), bench.stored(), bench.results().remove(0));
-    // On a slow host too few handoffs fit into the time for it, which is what the run says then.
+    // On a slow host, too few handoffs fit into the time, which the run reports.
     if let Some(why) = &stored.run.floor.as_ref().unwrap().missing {
         assert!(why.contains("handoffs fitted") && said.contains("handoffs fitted"), "{why}: {said}");
         return;
     }
-    // Then it has a floor, of which the medians in table and summary are multiples
+    // Then it has a floor, and table and summary show multiples of its medians
     let floor = stored.run.floor.clone().unwrap();
     let summary = dir.join("summary.csv");
     let mut rows = csv::Reader::from_path(summary).unwrap();
     let header = rows.headers().unwrap().clone();
-    // (The summary also has trials that a slow host spoiled and that were made again.)
+    // (The summary also contains trials that a slow host spoiled and that were rerun.)
     let rows: Vec<_> = rows.records().map(Result::unwrap).collect();
     for trial in &stored.trials {
         let row = rows.iter().find(|row| row[0] == trial.spec.index.to_string()).unwrap();
@@ -126,7 +126,7 @@ fn a_cold_run_reports_that_it_measured_no_floor() {
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
     let output = bench.output(&["run", "scenario.toml", "--cold", "--connect", &connect, "--all"]);
-    // Beside other tests the generator may be too slow, which makes the verdict unknown.
+    // While other tests run, the generator may be too slow, which makes the verdict unknown.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
     let said = stdout(&output);
     assert!(said.contains("! floor not measured: the servers were not warmed up (--cold)"), "{said}");

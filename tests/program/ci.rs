@@ -1,4 +1,4 @@
-//! What CI gets of a run: while it is under way, and when it is over.
+//! Output of a run for CI: during the run, and at its end.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::support::{records, run_dirs, skip::skipped};
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"100ms\"\n\
                      duration = \"3s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
 
-/// What is answered there; `None` as long as nobody is.
+/// The response at this address; `None` while nothing listens.
 fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -27,7 +27,7 @@ fn get(address: &str, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// The value of the first sample whose line begins with that.
+/// Value of the first sample whose line begins with this name.
 fn sample(answer: &str, name: &str) -> Option<f64> {
     answer.lines().find(|line| line.starts_with(name))?.rsplit_once(' ')?.1.parse().ok()
 }
@@ -47,7 +47,7 @@ fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
         run.says_after("metrics at http://").is_some()
     });
     let address = run.says_after("metrics at http://").unwrap().replace("/metrics", "");
-    // When somebody asks while it measures
+    // When a client requests metrics during the measurement
     let acquired = || sample(&get(&address, "/metrics")?, "zklockbench_acquisitions_total{");
     eventually("acquisitions are told", Duration::from_secs(60), || {
         acquired().is_some_and(|count| count > 0.0)
@@ -56,8 +56,8 @@ fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
     assert!(get(&address, "/").unwrap().starts_with("HTTP/1.1 404 "));
     eventually("more of them", Duration::from_secs(10), || acquired().is_some_and(|count| count > first));
     let (code, said) = run.end();
-    // Then a gate that cannot be reached fails it, and everybody is told. (On a machine too busy to measure it cannot be
-    // decided, and no more than that is told.)
+    // Then a gate that cannot be met fails it, and every output reports that. (On a machine too busy to measure, the
+    // gate is unknown, and so are the reports.)
     let (word, junit) = match code {
         Some(1) => ("failed", "failures=\"1\" errors=\"0\""),
         Some(4) => ("no evidence", "failures=\"0\" errors=\"3\""),
@@ -78,7 +78,7 @@ fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
     for name in ["bencher.json", "figures/bigger-is-better.json", "figures/smaller-is-better.json"] {
         assert!(serde_json::from_str::<Value>(&text(name)).is_ok(), "{name}");
     }
-    // And export writes the same again, gates included
+    // And export writes the same files again, including the gates
     let results = bench.results().swap_remove(0);
     let exported = bench.output(&["export", results.to_str().unwrap(), "--junit", "again.xml"]);
     assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
@@ -108,7 +108,7 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
     assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
     let metrics = std::fs::read_to_string(bench.path("metrics.txt")).unwrap();
     eventually("Pushgateway answers", Duration::from_secs(30), || get(&address, "/metrics").is_some());
-    // When they are pushed as a pipeline does it
+    // When they are pushed as in a pipeline
     let mut stream = TcpStream::connect(&address).unwrap();
     let head = format!(
         "PUT /metrics/job/zklockbench HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
@@ -120,7 +120,7 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
     stream.read_to_string(&mut answer).unwrap();
     let shown = get(&address, "/metrics");
     drop(gateway);
-    // Then they are accepted, and Prometheus finds them there
+    // Then they are accepted, and Prometheus can read them there
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert!(sample(&shown.unwrap(), "zklockbench_run_info{").is_some_and(|value| value == 1.0));
 }
@@ -236,7 +236,7 @@ fn baseline_check_fails_when_the_newest_run_is_slower_than_the_one_before_or_the
     assert!(bench.ends(4, "baseline check").0.contains("no earlier run of `quick`"));
     add(1, 1.5, "slow");
     assert_eq!(bench.ends(1, "baseline check --all").0.matches("Base: ").count(), 1);
-    // As slow as the run before, and still slower than the oldest, which is the reference
+    // As slow as the previous run, and still slower than the oldest run, which is the reference
     add(2, 1.5, "as-slow");
     let shown = bench.ends(1, "baseline check --all").0;
     assert!(shown.starts_with("Regressed") && shown.matches("Base: ").count() == 2, "{shown}");

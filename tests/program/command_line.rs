@@ -48,7 +48,7 @@ fn arguments_that_are_not_utf_8_are_usage_errors_in_every_command() {
             assert!(!said.contains("panicked"), "{name}: {said}");
         }
     }
-    // Where a path is asked for, any is one.
+    // Any path is valid as a path argument.
     for typed in ["validate scenario.toml --seed", "run scenario.toml --connect 127.0.0.1:1 --out", "run"] {
         let output = bench.typed(typed).arg(odd).output().unwrap();
         assert!(matches!(output.status.code(), Some(2 | 3)), "{typed}: {}", stderr(&output));
@@ -104,7 +104,7 @@ fn a_scenario_that_is_not_utf_8_is_refused_with_the_position_of_its_first_bad_by
     assert_eq!(mistake["file"], file);
 }
 
-/// The least that a scenario says.
+/// A minimal scenario.
 const LEAST: &str = "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n";
 
 #[test]
@@ -135,7 +135,7 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     std::fs::write(bench.path("trace.csv"), rows).unwrap();
     let shown = bench.shows("validate scenario.toml");
     assert!(shown.contains("as trace.csv has them, 2 locks alike, for 1.25 s"), "{shown}");
-    // And a file of another program by its columns, named by options
+    // And a file of another program is read by columns that options name
     let jmeter = "timeStamp,elapsed,label\n1700158623979,20,a\n1700158624979,30,b\n";
     std::fs::write(bench.path("trace.csv"), jmeter).unwrap();
     let said = bench.refuses("validate scenario.toml");
@@ -143,14 +143,14 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     assert!(said.contains(&format!("a file of JMeter is read with {options}")), "{said}");
     let shown = bench.shows(&format!("validate scenario.toml {options}"));
     assert!(shown.contains("as trace.csv has them, 2 locks alike, for 1 s"), "{shown}");
-    // Given a file whose times go back
+    // Given a file whose times go backwards
     std::fs::write(bench.path("trace.csv"), rows.replace("1250ms", "250ms")).unwrap();
     let said = bench.refuses("run scenario.toml");
     assert!(said.contains("trace.csv line 4: its time is before"), "{said}");
     assert!(said.contains("scenario.toml:6:"), "{said}");
 }
 
-/// A list for people: no line wider than a terminal of 80 columns, and a row for each name.
+/// A list for readers: no line wider than a terminal of 80 columns, and a row for each name.
 fn is_list_of<'a>(text: &str, names: impl Iterator<Item = &'a str>) {
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest.is_some_and(|widest| widest <= 80), "{widest:?}:\n{text}");
@@ -177,7 +177,7 @@ fn built_in_scenarios_are_listed_shown_and_found_by_name() {
     assert_eq!(bench.shows("scenarios quick"), file);
     let by_name = bench.shows("validate quick");
     assert!(by_name.starts_with("quick is valid: "), "{by_name}");
-    // A file of that name wins
+    // A file of that name takes precedence
     std::fs::write(bench.path("quick"), LEAST.replace("\"x\"", "\"mine\"")).unwrap();
     assert!(bench.shows("validate quick").starts_with("mine"));
 }
@@ -294,7 +294,7 @@ fn a_closed_pipe_is_not_an_error() {
 
 #[test]
 fn the_stored_runs_lead_to_the_stored_decisions_on_the_articles() {
-    // Given all that is kept but the decisions
+    // Given everything stored except the decisions
     let bench = Bench::new();
     let kept = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/results/articles"));
     let mut bytes = 0;
@@ -307,10 +307,10 @@ fn the_stored_runs_lead_to_the_stored_decisions_on_the_articles() {
         }
     }
     assert!(bytes <= 5_000_000, "{bytes} bytes are kept");
-    // When the claims are decided by that
+    // When the claims are decided from it
     let (_, said) = bench.ends(0, "articles articles --keep decisions.json");
     assert!(!said.contains("left out"), "{said}");
-    // Then each is decided as is kept, by a run that is kept
+    // Then each decision equals the stored one, and is based on a stored run
     let claims = |file: &Path| {
         let json: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
         json["claims"].as_array().unwrap().clone()

@@ -1,4 +1,4 @@
-//! Servers in containers, for real: brought up for a run, broken by Docker, and gone afterwards however it ends.
+//! Servers in real containers: started for a run, broken by Docker, and removed afterwards however the run ends.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ hold = \"200ms\"
 duration = \"2s\"
 ";
 
-/// Each server fault once, one after the other has ended. Docker may take seconds over an isolation, so that comes last.
+/// Each server fault once, one after the other. Docker may take seconds to isolate a container, so that fault comes
+/// last.
 const FAULTS: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]
 contenders = 6
@@ -66,7 +67,7 @@ fn run(bench: &Bench, docker: &Docker, (scenario, file): (&Path, &Path), more: &
     command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).env("ZOOKEEPER_JVM_FLAGS", flags).output().unwrap()
 }
 
-/// A Compose file with one service that is made otherwise than a server should be.
+/// A Compose file with one service that differs from what a server needs.
 fn file_with(bench: &Bench, lines: &[&str]) -> PathBuf {
     let path = bench.path("compose.yaml");
     let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
@@ -77,7 +78,7 @@ fn file_with(bench: &Bench, lines: &[&str]) -> PathBuf {
 
 const PUBLISHED: &str = "ports: [\"127.0.0.1:${ZOO1_PORT}:2181\"]";
 
-/// All of them are in use, or were there before.
+/// Checks that all volumes are in use, or existed before.
 fn assert_no_volume_is_left(before: &BTreeSet<String>) {
     eventually("no volume is left", Duration::from_secs(10), || unused_volumes().is_subset(before));
 }
@@ -90,11 +91,11 @@ fn ended(output: &Output) -> (Option<i32>, String) {
 fn the_quick_scenario_runs_on_three_containers_and_removes_them() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
-    // When
+    // When the scenario runs
     let less = ["--contenders", "5", "--duration", "3s", "--repetitions", "1", "--set", "hold=\"100ms\""];
     let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
-    // Then no lock is violated, and the results say on what it ran; beside other tests the generator or the lock may be too
-    // slow to prove more
+    // Then no lock is violated, and the results state where it ran. While other tests run, the generator or the lock
+    // may be too slow to prove more.
     let (code, said) = ended(&output);
     assert!(matches!(code, Some(0 | 4)), "{said}");
     let stored = bench.stored();
@@ -112,13 +113,13 @@ fn the_quick_scenario_runs_on_three_containers_and_removes_them() {
     assert!(ensemble.placement.contains("Docker volumes"), "{}", ensemble.placement);
     let log = std::fs::read_to_string(bench.results()[0].join("server-logs/server-3.log")).unwrap();
     assert!(log.contains("myid"), "{log}");
-    // And nothing is left
+    // And no container, network or volume is left
     assert_eq!(of_project(&project_in(&said)), [""; 0]);
     assert_no_volume_is_left(&before);
 }
 
-/// Three servers as in the official image's example: no list of four-letter commands, and restarted by Docker. Docker chooses the
-/// ports.
+/// Three servers as in the official image's example: no list of four-letter commands, and restarted by Docker, which
+/// also chooses the ports.
 fn official_example(bench: &Bench) -> PathBuf {
     let servers = "server.1=zoo1:2888:3888;2181 server.2=zoo2:2888:3888;2181 server.3=zoo3:2888:3888;2181";
     let service = |id: usize| {
@@ -163,14 +164,14 @@ fn containers_that_are_killed_paused_isolated_or_wiped_return_and_no_lock_breaks
     went_through(&output);
     let stored = bench.stored();
     let trial = &stored.trials[0];
-    // Then each was seen to take effect, and undone
+    // Then each fault took visible effect and was undone
     let kinds: Vec<&str> = trial.faults.iter().map(|fault| fault.kind.as_str()).collect();
     assert_eq!(kinds, ["wipe", "kill", "pause", "isolate"]);
     for fault in &trial.faults {
         println!("{}: {} ({})", fault.label, fault.target, fault.proof);
         assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{fault:?}");
     }
-    // And the locks held, also by what the servers wrote down
+    // And the locks held, also according to the servers' logs
     assert_eq!(trial.violation_count, 0);
     let order = trial.ensemble_order.as_ref().expect("the transaction logs were not read");
     assert!(order.checked > 0 && order.overlaps == 0, "{order:?}");
@@ -183,7 +184,7 @@ fn containers_that_are_killed_paused_isolated_or_wiped_return_and_no_lock_breaks
 fn a_run_that_is_killed_leaves_containers_that_clean_shows_and_the_next_run_removes() {
     let Some(docker) = available_alone() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
-    // Given a run that is killed while its servers run
+    // Given a run that is killed while its servers are up
     let scenario = bench.scenario(&SHORT.replace("2s", "60s"));
     let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
     let mut child = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).stderr(bench.log()).spawn().unwrap();
@@ -194,7 +195,7 @@ fn a_run_that_is_killed_leaves_containers_that_clean_shows_and_the_next_run_remo
     child.wait().unwrap();
     let project = project_in(&bench.logged());
     assert!(of_project(&project).len() >= 2, "container and network");
-    // Then it is known what it left
+    // Then `clean` lists what it left
     let listed = bench.output(&["clean", "--docker"]);
     assert!(stdout(&listed).contains(&format!("{project}  left behind")), "{}", stdout(&listed));
     // And the next run removes it, and leaves nothing itself
@@ -249,7 +250,7 @@ fn a_host_without_docker_gets_an_error_that_names_what_is_missing() {
         skipped("there is no `docker` here whose daemon could be silent");
         return;
     }
-    // And one whose daemon does not answer
+    // And a host whose daemon does not answer
     let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap());
     assert_eq!(code, Some(3), "{said}");
@@ -285,7 +286,7 @@ fn a_wrong_compose_file_is_reported_with_a_remedy() {
         assert_eq!(code, Some(exit), "{lines:?}: {said}");
         assert!(words.iter().all(|word| said.contains(word)), "{lines:?}: {said}");
     }
-    // And an image that cannot be had: a name without a registry that anybody could ask.
+    // And an unavailable image: its name has a registry that does not exist.
     docker.zookeeper = "localhost:1/no-such-image".into();
     let (code, said) = ended(&run(&bench, &docker, (&bench.scenario(SHORT), Path::new(ONE)), &[]));
     assert_eq!(code, Some(3), "{said}");
@@ -302,11 +303,11 @@ fn docker_names() -> String {
 #[ignore = "long: an image is built, whose servers start slowly"]
 fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside() {
     let Some(_docker) = available() else { return };
-    // Given the image, with the program that is under test
+    // Given the image, with the program under test
     let bench = Bench::new();
     let Some(image) = suite_image(&bench) else { return };
     let image = image.as_str();
-    // When it runs as whom it says, who is not root, and keeps its results in its own volume
+    // When it runs as its own user, who is not root, and keeps its results in its own volume
     let user = docker(&["image", "inspect", "--format", "{{.Config.User}}", image]);
     assert!(!matches!(user.trim().split(':').next(), None | Some("" | "0" | "root")), "{user}");
     let container = format!("zklockbench-test-{}", std::process::id());
@@ -319,7 +320,7 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     let results = bench.path("results").display().to_string();
     docker(&["cp", &format!("{container}:/zklockbench/results"), &results]);
     docker(&["rm", "--force", "--volumes", &container]);
-    // Then its results are there; beside other tests its generator may have been too late for them to be valid
+    // Then its results are there. While other tests run, its generator may have been too late for them to be valid.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
     let table = stdout(&output);
     assert!(table.contains("predecessor-watch"), "{table}");
@@ -327,8 +328,8 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     docker(&["image", "rm", "--force", image]);
 }
 
-/// The image of the suite with the program that is under test, made in that bench; `None`, and the test is skipped, where there
-/// is nothing to build on.
+/// The image of the suite with the program under test, built in that bench. `None`, skipping the test, if there is no
+/// base image.
 pub fn suite_image(bench: &Bench) -> Option<String> {
     let debian = debian()?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -346,7 +347,7 @@ pub fn suite_image(bench: &Bench) -> Option<String> {
     Some(docker(&[&build[..], &from].concat()).trim().to_owned())
 }
 
-/// A Debian to build on that is here: a build may reach no registry.
+/// A local Debian image to build on, because a build may not use a registry.
 fn debian() -> Option<String> {
     let made = docker(&["image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "zklockbench-debian"]);
     let official = docker(&["image", "ls", "--quiet", "debian:bookworm-slim"]);

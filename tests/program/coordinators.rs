@@ -1,4 +1,4 @@
-//! Locks of drivers that this suite ships beyond Curator's and kazoo's own: baton in Java, Redis, etcd.
+//! Locks of the other drivers in this repository, besides Curator's and kazoo's own locks: baton in Java, Redis, etcd.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use crate::support::{foreign, skip};
 const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/redis");
 const ETCD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/etcd");
 
-/// Whether the machine has the programs and what Debian's Python needs to speak to them.
+/// Whether the machine has these programs, and the module that Debian's Python needs to reach them.
 fn has(programs: &[&str], python: &str) -> bool {
     let there = |program: &&str| Path::new("/usr/bin").join(program).exists();
     let can_import = || {
@@ -26,7 +26,7 @@ fn has(programs: &[&str], python: &str) -> bool {
     all
 }
 
-/// A server script of a driver, which is told to end what it has started.
+/// A server script of a driver, which ends its servers on request.
 struct Servers {
     script: String,
     directory: tempfile::TempDir,
@@ -81,7 +81,7 @@ fn baton_and_count_in_java_keep_position_and_lock_when_replies_are_lost() {
     let trials = bench.stored().trials;
     for trial in &trials {
         let strategy = &trial.spec.strategy.label;
-        // An acquire or release that was given up, or a node left behind, would be among the errors, or end what follows.
+        // An abandoned acquire or release, or a leftover node, would be among the errors or block later contenders.
         assert!(trial.measured.acquired() > 50, "{strategy}: {}", stderr(&output));
         assert!(trial.errors.is_empty() && !trial.is_violated(), "{strategy}: {:?}", trial.errors);
     }

@@ -1,4 +1,5 @@
-//! `driver check` on an honest driver and on drivers that lie, each in one way; and what trials make of the same lies.
+//! `driver check` on an honest driver and on drivers that each lie in one way; and the results of trials with the same
+//! lies.
 
 use std::path::Path;
 use std::process::Output;
@@ -26,7 +27,7 @@ impl Checked {
         Self { code: output.status.code(), answer }
     }
 
-    /// The checks that came to this.
+    /// Checks with this outcome.
     fn with(&self, outcome: &str) -> Vec<&str> {
         let checks = self.answer["checks"].as_array().unwrap().iter();
         checks
@@ -41,7 +42,7 @@ impl Checked {
     }
 }
 
-/// Checks a lock of a driver; all of it if nothing else is said.
+/// Checks a lock of a driver, with all checks unless `only` names some.
 fn check(bench: &Bench, driver: &str, lock: &str, only: &[&str]) -> Checked {
     let mut words = vec!["driver", "check", driver, "--lock", lock, "--data-dir", "data", "--json"];
     words.extend(only.iter().flat_map(|name| ["--only", name]));
@@ -52,7 +53,7 @@ fn lying(python: &str, how: &str) -> String {
     format!("{python} '{LYING}' {how}")
 }
 
-/// All eight checks pass, but for what the lock does not declare.
+/// Asserts that all eight checks pass, except those for abilities that the lock does not declare.
 fn passes(bench: &Bench, driver: &str, lock: &str, not_tried: &[&str]) {
     let checked = check(bench, driver, lock, &[]);
     assert_eq!((checked.code, checked.with("failed")), (Some(0), Vec::new()), "{driver}: {}", checked.answer);
@@ -63,7 +64,7 @@ fn passes(bench: &Bench, driver: &str, lock: &str, not_tried: &[&str]) {
     assert!(headline.contains(&format!(": {lock} keeps the protocol: ")), "{headline}");
 }
 
-/// Each lie fails exactly the check of that name, for that reason.
+/// Asserts that each lie fails exactly the check of that name, for that reason.
 fn are_found(lies: &[(&str, &str, &str)]) {
     let Some(python) = foreign::python() else { return };
     let is_found = |(how, name, why): &(&str, &str, &str)| {
@@ -76,7 +77,7 @@ fn are_found(lies: &[(&str, &str, &str)]) {
         );
         assert!(checked.seen(name).contains(why), "{how}: {}", checked.answer);
     };
-    // Most of the time a check waits.
+    // A check spends most of its time waiting.
     for some in lies.chunks(4) {
         std::thread::scope(|scope| {
             let threads: Vec<_> = some.iter().map(|lie| scope.spawn(|| is_found(lie))).collect();
@@ -137,7 +138,7 @@ fn each_check_finds_a_lie() {
 
 #[test]
 #[ignore = "long: every other lie through every check"]
-fn every_other_lie_is_found_by_the_check_that_it_lies_in() {
+fn every_other_lie_fails_its_own_check() {
     are_found(&[
         ("does-not-flush", "messages", "did not answer"),
         ("two-leases", "exclusion", "two inside at once"),
@@ -177,7 +178,7 @@ fn a_missing_driver_is_an_environment_error_and_a_wrong_lock_a_usage_error() {
     assert!(code == Some(2) && why.contains("did you mean `Lock`?"), "{why}");
 }
 
-/// A run of a lying driver's lock and one of our own.
+/// A run with a lying driver's lock and one of the suite's own.
 struct Run {
     ended: Ended,
     trials: Vec<Trial>,
@@ -215,7 +216,7 @@ fn a_run_of_a_driver_without_exclusion_is_violated() {
 
 #[test]
 #[ignore = "long: six ways to break, until each deadline"]
-fn a_run_with_a_broken_driver_goes_on_and_reports_why() {
+fn a_run_with_a_broken_driver_continues_and_reports_why() {
     let Some(python) = foreign::python() else { return };
     for (how, why) in [
         ("floods", "events"),

@@ -1,5 +1,5 @@
-//! Locks of other programs as contenders: those of the libraries that this repository has drivers for, the whole driver that the
-//! documentation shows, and one that lies.
+//! Locks of other programs as contenders: those of the repository's drivers, the complete driver from the
+//! documentation, and a driver that lies.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -27,7 +27,7 @@ const NOT_COUNTED: [&str; 2] = ["--counting", "never"];
 
 const LIAR: &str = include_str!("../data/drivers/liar.py");
 
-/// The driver that drivers/README.md shows.
+/// The driver in drivers/README.md.
 pub fn documented() -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/README.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -35,13 +35,13 @@ pub fn documented() -> String {
     program.split("```\n").next().unwrap().to_owned()
 }
 
-/// The driver that is that program in Python, as `--driver` takes it.
+/// A driver with this Python program, as a value of `--driver`.
 pub fn mine(bench: &Bench, program: &str) -> String {
     std::fs::write(bench.path("my-lock.py"), program).unwrap();
     format!("my={} my-lock.py", foreign::python().unwrap())
 }
 
-/// The same of one that lies.
+/// The same with a driver that lies.
 fn liar(bench: &Bench, program: &str) -> &'static str {
     std::fs::write(bench.path("liar.py"), program).unwrap();
     "liar=python3 liar.py"
@@ -74,7 +74,7 @@ fn a_drivers_lock_is_measured_next_to_others_and_unknown_metrics_are_not_zero() 
         }
         assert!(trial.accounting.is_empty() && trial.counting.as_ref().unwrap().client.is_none());
     }
-    // What no session here has counted was counted on the wire, and the own lock beside it.
+    // The driver's requests, which no session counts, were counted on the wire, as were those of the suite's own lock.
     let shown = stdout(&output);
     assert!(shown.contains("Requests per acquisition: counted on the wire"), "{shown}");
     assert_eq!(
@@ -86,7 +86,7 @@ fn a_drivers_lock_is_measured_next_to_others_and_unknown_metrics_are_not_zero() 
     assert_eq!(own.counting.as_ref().unwrap().disagreements(), []);
 }
 
-/// Requests of each kind of an acquisition.
+/// Requests of each kind per acquisition.
 fn kinds(counting: &Counting) -> Vec<(&'static str, f64)> {
     let counts = &counting.counted;
     let sent = counts.requests.iter().filter(|(_, times)| *times > 0);
@@ -112,12 +112,13 @@ fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
         let mut counted = file.counted.iter();
         &counted.find(|one| one.turn == turn && one.cell.contenders == contenders).unwrap().counting
     };
-    // Alone, each acquisition is the same requests, whoever makes them; the first one, in which Curator may make what is missing,
-    // is not among them.
+    // Alone, every acquisition sends the same requests with either lock. The first one is left out, because Curator may
+    // create missing nodes in it.
     let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 1));
     assert_eq!(kinds(theirs), [("create", 1.0), ("delete", 1.0), ("get_children", 1.0)]);
     assert_eq!(kinds(theirs), kinds(ours));
-    // In a queue, too: but for the few that find the node before their own gone when they look at it, and list once more.
+    // In a queue, too, except for a few acquisitions whose predecessor disappears before they read it, so that they
+    // list again.
     let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 5));
     assert_eq!(theirs.turns, CountedTurns::AfterTheFirst);
     for ((kind, theirs), (own_kind, ours)) in kinds(theirs).into_iter().zip(kinds(ours)) {
@@ -149,7 +150,7 @@ fn one_repetition_has_counts_that_decide_gates() {
     assert!(trials[0].counting.is_none());
     assert!(serde_json::to_value(trials[0].derived()).unwrap()["fan_out"].is_null());
     std::fs::remove_dir_all(ab::only(bench.results())).unwrap();
-    // Given several repetitions, the first one has it, and the gate is decided by it.
+    // Of several repetitions, only the first has it, and it decides the gate.
     let shown = stdout(&run(&["--all"]));
     for gate in ["fan_out <= 1", "requests_per_acquisition < 10"] {
         assert!(shown.lines().any(|line| line.contains("passed") && line.contains(gate)), "{shown}");
@@ -169,7 +170,7 @@ fn curators_own_locks_hold_when_driven() {
     let scenario = format!(
         "name = \"driven\"\nstrategies = [{locks}]\nread_ratio = 0.5\nacquire_timeout = \"2s\"\n{ONE_SERVER}"
     );
-    // Called by hand it compiles, says what it is, and ends.
+    // Run by hand, it compiles, prints its description, and ends.
     let by_hand = Command::new(CURATOR).env("XDG_CACHE_HOME", bench.path("cache")).output().unwrap();
     assert_eq!(by_hand.status.code(), Some(2), "{}", stderr(&by_hand));
     let output = bench.run_with(&[&curator], &scenario, &[]);
@@ -183,7 +184,7 @@ fn curators_own_locks_hold_when_driven() {
 }
 
 fn has_held(bench: &Bench, output: &Output) {
-    // Of a busy host's trial it may be unknown whether the lock held.
+    // On a busy host, the verdict may be unknown.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(output));
     let trials = bench.stored().trials;
     let held = |trial: &Trial| trial.measured.acquired() > 10 && !trial.is_violated();
@@ -264,7 +265,7 @@ fn gos_lock_holds_when_driven_and_late_grants_are_reported() {
     let bench = Bench::new();
     let held = bench.run_driven("go", GO, &format!("name = \"go\"\nstrategies = [\"go:Lock\"]\n{EXPIRED}"));
     has_held(&bench, &held);
-    // The library's wait goes on after the timeout, which the driver keeps for it.
+    // The library's wait continues after the timeout, so the driver measures the timeout itself.
     let impatient = "name = \"go\"\nstrategies = [\"go:Lock\"]\nacquire_timeout = \"50ms\"\ncontenders = 3\n\
                      hold = \"100ms\"\nduration = \"2s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
     let output = bench.run_driven("go", GO, impatient);
@@ -283,7 +284,7 @@ fn kazoo_649_stops_readers_and_writers_before_version_2_9() {
     let output = bench.run_with(&[&foreign::kazoo().unwrap()], &scenario, &NOT_COUNTED);
     let trial = &bench.stored().trials[0];
     assert_eq!(trial.health.standstill_us > 1_000_000, has_the_fault, "{}", stderr(&output));
-    // A lock that stands still is violated only by being stuck: it lets no two in.
+    // A lock that is stuck violates only progress: it does not admit two contenders.
     assert_eq!(trial.violation_count, 0);
     assert_eq!(trial.is_violated(), !trial.stuck.is_empty(), "{:?}", trial.judged.verdict);
 }
@@ -310,7 +311,7 @@ fn a_driver_that_grants_without_a_lock_is_violated() {
     let bench = Bench::new();
     let scenario = format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{ONE_SERVER}");
     let run = |more: &[&str]| bench.run_with(&[liar(&bench, LIAR)], &scenario, more);
-    // It has said that it knows no timeouts.
+    // The driver has declared that it supports no timeouts.
     let refused = run(&["--set", "acquire_timeout=1s"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("`liar:Lock` knows no timeout"), "{}", stderr(&refused));
@@ -351,7 +352,7 @@ fn two_locks_in_one_strategy_share_their_queue_and_exclude_each_other() {
     let output = bench.run_with(&[&kazoo], &scenario, &[]);
     let trial = bench.stored().trials.remove(0);
     assert!(!trial.is_violated() && trial.measured.acquired() > 10, "{}", stderr(&output));
-    // Contenders of both take turns, and so do their locks.
+    // Contenders of both alternate, and so do their locks.
     assert!(trial.tallies.iter().all(|tally| tally.acquired > 1), "{:?}", trial.tallies);
     assert_eq!(trial.driver.unwrap().contenders_each, 3);
 }
@@ -423,10 +424,9 @@ fn a_trial_with_a_failed_driver_is_invalid_and_the_others_go_on() {
     )
     .unwrap();
     let locked = format!("locked={python} locked.py");
-    let text =
-        "name = \"fails\"\nstrategies = [\"dies:Lock\", \"babbles:Lock\", \"locked:Lock\", \"kazoo\"]\n";
+    let text = "name = \"fails\"\nstrategies = [\"dies:Lock\", \"babbles:Lock\", \"locked:Lock\", \"kazoo\"]\nsession_timeout = \"2s\"\n";
     let output = bench.run_with(&[&dies, &babbles, &locked], &format!("{text}{ONE_SERVER}"), &[]);
-    // It is not known what its figures would have been, as of any invalid trial.
+    // Its metrics are unknown, as for any invalid trial.
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let trials = bench.stored().trials;
     for (strategy, how) in [
@@ -477,7 +477,7 @@ fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() 
     let path = "scenario.toml";
     let output =
         bench.drawn(&["run", path, "--driver", &files, "--data-dir", "data", "--no-floor", "--history"]);
-    // Given both, of which one asks nothing of the servers
+    // Given both locks, one of which sends nothing to the servers
     let stored = bench.stored();
     held_unless_the_host_was_busy(&output, &stored.trials);
     let trial = trial_of(&stored.trials, MARKED);
@@ -486,7 +486,7 @@ fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() 
     assert!(trial.ensemble_order.is_none() && trial.evidence.entries > 10 && trial.unchecked.is_empty());
     let own = trial_of(&stored.trials, "baton");
     assert!(own.spec.strategy.system.is_none() && own.ensemble_order.is_some());
-    // Then all that shows it says what it is
+    // Then every output shows the system of each lock
     let directory = bench.results().pop().unwrap();
     let read = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap();
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -494,8 +494,7 @@ fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() 
     for text in [&shown, &stderr(&output), &read("summary.md"), &read("summary.json"), &page] {
         assert!(text.contains(MARKED), "{}", text.lines().take(40).collect::<Vec<_>>().join("\n"));
     }
-    // (The page has the scenario, too, as it was written.)
-    // A label may be wrapped in the table.
+    // (The page also contains the scenario as written.) A label may be wrapped in the table.
     assert_eq!(shown.matches("files:Flock").count(), shown.matches("files:Flock (not").count(), "{shown}");
     let summary = read("summary.md");
     assert_eq!(summary.matches("files:Flock").count(), summary.matches(MARKED).count(), "{summary}");
@@ -564,7 +563,7 @@ fn a_semaphore_holds_with_at_most_as_many_contenders_as_leases() {
     let kazoo = trial_of(&trials, "kazoo:Semaphore max_leases=2");
     assert_eq!((kazoo.most_inside, &kazoo.judged.verdict), (2, &Verdict::Held), "{}", stderr(&output));
     assert!(kazoo.measured.acquired() > 10 && kazoo.errors.is_empty(), "{:?}", kazoo.errors);
-    // One that lets everybody in lets more in than it has leases.
+    // A lock that admits every contender admits more than it has leases.
     let liar = trial_of(&trials, "liar:Lock");
     assert!(liar.is_violated() && liar.most_inside > 2, "{:?}", liar.judged);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
@@ -577,16 +576,16 @@ fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
     let started = format!("kazoo=sh -c 'echo started >> started; exec {python} {KAZOO}'");
     let run = |strategy: &str| {
         let scenario = format!("name = \"shared\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
-        // Counting would start as many once more.
+        // Counting would start as many processes again.
         let output = bench.run_with(&[&started], &scenario, &NOT_COUNTED);
-        // Of a busy host's trial it may be unknown whether the lock held.
+        // On a busy host, the verdict may be unknown.
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
         let trial = bench.stored().trials.remove(0);
         let count = std::fs::read_to_string(bench.path("started")).unwrap().lines().count();
         std::fs::remove_file(bench.path("started")).unwrap();
         std::fs::remove_dir_all(bench.results().pop().unwrap()).unwrap();
         let shared = trial.driver.unwrap();
-        // One was asked what it is; an invalid trial, made again, starts as many once more.
+        // One process was started to read the description. An invalid trial that is rerun starts as many again.
         let started = count - 1;
         assert!(started > 0 && started.is_multiple_of(shared.processes), "{started}: {}", stderr(&output));
         (trial.spec.strategy.label, shared.processes, shared.contenders_each)
@@ -636,7 +635,7 @@ fn drivers_encrypt_their_connections_as_the_suite_does() {
     words.extend(["--tls-ca", ca.to_str().unwrap(), "--driver", &kazoo]);
     words.extend(["--driver", &curator].iter().filter(|_| has_curator));
     let output = bench.output(&words);
-    // And a driver that can't is not tried.
+    // And a driver without that ability is refused.
     let liar = liar(&bench, LIAR);
     let plain = bench.scenario(&format!("name = \"tls\"\nstrategies = [\"liar:Lock\"]\n{load}"));
     let mut words = vec!["run", plain.to_str().unwrap(), "--connect", connect, "--no-floor"];

@@ -1,4 +1,4 @@
-//! What needs patience: every fault of the catalogue against every lock, and storms of drawn faults.
+//! Tests that take long: every fault of the catalogue against every lock, and storms of random faults.
 
 use crate::support::program::{Bench, stderr, stdout};
 use std::path::Path;
@@ -10,10 +10,10 @@ use zklockbench_results::StoredRun;
 
 const CATALOGUE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/faults/catalogue.toml");
 
-/// As many locks at a time as the machine can carry without being what breaks them.
+/// Number of locks that run concurrently without overloading the machine.
 const SIDE_BY_SIDE: usize = 3;
 
-/// The locks of the catalogue, each as the scenario writes it.
+/// Locks of the catalogue, as in the scenario.
 fn locks() -> Vec<toml::Value> {
     let scenario: toml::Table = std::fs::read_to_string(CATALOGUE).unwrap().parse().unwrap();
     scenario["strategies"].as_array().unwrap().clone()
@@ -26,7 +26,7 @@ fn data_dir(bench: &Bench) -> String {
     place.display().to_string()
 }
 
-/// Runs the catalogue once over these locks: the trial of each.
+/// Runs the catalogue once with these locks; returns each lock's trial.
 fn catalogue_over(locks: &[toml::Value]) -> Vec<Trial> {
     let bench = Bench::new();
     let strategies = format!("strategies={}", toml::Value::Array(locks.to_vec()));
@@ -48,8 +48,8 @@ fn catalogue_over(locks: &[toml::Value]) -> Vec<Trial> {
     trials
 }
 
-/// On a host that does much else, servers may take so long to come back that the next fault finds the last one's: that says
-/// nothing of the lock, which gets another trial then, with no other ensemble of this test beside it.
+/// On a busy host, servers may restart so slowly that the next fault overlaps the previous one. That says nothing about
+/// the lock, so it gets another trial, without another ensemble of this test.
 fn or_another(trial: Trial, locks: &[toml::Value]) -> Trial {
     if !matches!(trial.judged.verdict, Verdict::Unknown(_)) {
         return trial;
@@ -80,7 +80,7 @@ fn every_lock_holds_under_every_fault() {
         }
         assert_eq!(trial.violation_count, 0, "{name}: entries beside another, as believed");
         let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs tell nothing"));
-        // Of the client library's lock only the times are known while it holds: it is looked at only where it does not.
+        // The client library's own lock is compared only by times while it holds: it is read only if it does not.
         let compared = if name == "crate-lock" { order.checked } else { order.checked_by_zxid };
         assert!(compared > 0 && order.too_early == 0 && order.overlaps == 0, "{name}: {order:?}");
         assert!(trial.stuck.is_empty(), "{name}: {:?}", trial.stuck);

@@ -26,14 +26,14 @@ repetitions = 1
 ";
 const NODES: usize = 4;
 
-/// Slurm's daemons, on this host alone; they end with it.
+/// Slurm's daemons, on this host only; they end when this value is dropped.
 struct Slurm {
     dir: PathBuf,
     daemons: Vec<Child>,
 }
 
 impl Slurm {
-    /// `None`, and the test is skipped, where Slurm is not installed.
+    /// `None`, skipping the test, if Slurm is not installed.
     fn start(dir: &Path) -> Option<Self> {
         let is_there = |program: &str| {
             Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
@@ -72,7 +72,7 @@ impl Slurm {
         self.daemons.push(command.spawn().unwrap());
     }
 
-    /// One worker a task; each task runs this line of a shell.
+    /// One worker per task; each task runs this shell command.
     fn srun(&self, bench: &Bench, line: &str) -> Output {
         let tasks = NODES.to_string();
         let mut command = self.command("srun");
@@ -91,7 +91,7 @@ impl Drop for Slurm {
     }
 }
 
-/// A port after which as many are likely to be free as Slurm needs.
+/// First of as many consecutive ports as Slurm needs, which are probably free.
 fn ports() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port().min(60_000) / 10 * 10
@@ -139,29 +139,29 @@ fn slurm_starts_four_workers_and_one_failure_ends_all() {
     let connect = ensemble::place_on_shared();
     let merge = |name: &str| bench.output(&["merge", &format!("results/{name}")]);
     let merged = |name: &str| read(&bench.path("results").join(format!("{name}-merged"))).unwrap();
-    // Given four that are started together
+    // Given four workers that are started together
     let output = slurm.srun(&bench, &worker(&connect, "whole", ""));
     went_through(&output);
     let judged = merge("whole");
     went_through(&judged);
     println!("{}", stdout(&judged));
     let trial = merged("whole").trials[0].clone();
-    // Then they began together, compared with how long they measured
+    // Then they began together, compared with the length of the measured phase
     let together =
         |trial: &Trial| trial.start_spread_us.is_some_and(|spread| 10 * spread < trial.measured_us);
     assert!(together(&trial), "{:?} of {}", trial.start_spread_us, trial.measured_us);
     assert!(trial.arrived.is_some_and(|arrived| arrived.served == arrived.offered), "{:?}", trial.arrived);
-    // Given one that is 3 s late
+    // Given a worker that is 3 s late
     let output = slurm.srun(&bench, &worker(&connect, "late", "[ $SLURM_PROCID != 3 ] || sleep 3;"));
     went_through(&output);
     went_through(&merge("late"));
     assert!(together(&merged("late").trials[0]));
-    // Given one of another build
+    // Given a worker from another build
     let other = "[ $SLURM_PROCID != 2 ] || { cp $ZKLOCKBENCH other; echo >>other; ZKLOCKBENCH=./other; };";
     let output = slurm.srun(&bench, &worker(&connect, "other", other));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("worker 2 has another build of the program"), "{}", stderr(&output));
-    // Given one that is killed before the others meet, in the warm-up, or while it holds
+    // Given a worker that is killed before the others meet, in the warm-up, or during a hold
     for (name, after) in [("before", "3"), ("warm-up", "3"), ("hold", "6")] {
         let wait = if name == "before" { "[ $SLURM_PROCID != 0 ] || sleep 5;" } else { "" };
         let kill = format!("[ $SLURM_PROCID != 1 ] || {{ (sleep {after}; kill -9 $$) & }}; {wait}");

@@ -1,4 +1,4 @@
-//! Local ensembles: they become whole, and nothing of them survives.
+//! Local ensembles: they become healthy, and leave nothing behind.
 
 use crate::support::ensemble;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn niceness(process: u32) -> Vec<i64> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let of = |thread: std::io::Result<std::fs::DirEntry>| {
         let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
-        // Behind the name, which may have spaces, it is the 17th field.
+        // After the name, which may contain spaces, it is the 17th field.
         stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
     };
     threads.filter_map(of).collect()
@@ -43,7 +43,7 @@ async fn three_and_five_servers_have_one_leader_and_run_side_by_side() {
 async fn a_session_may_be_as_short_as_a_second() {
     let local = ensemble::start(1).await;
     let target = Target { connect: local.connect(), access: Access::default() };
-    // A server that has just started may take longer over its first session than so short a one lives.
+    // Opening the first session on a new server may take longer than such a short session lives.
     let opened = async {
         loop {
             if let Ok(client) = target.client(Duration::from_secs(1)).await {
@@ -101,7 +101,7 @@ fn a_release_in_tarball_layout_is_started_from_zookeeper_home() {
     // When an ensemble is started from it
     let mut up = bench.command(&["ensemble", "up", "--servers", "1", "--data-dir", "data"]);
     let output = up.env("ZOOKEEPER_HOME", release).output().unwrap();
-    // Then it serves, from there
+    // Then it serves from that release
     assert!(output.status.success(), "{}", stderr(&output));
     let command = std::fs::read(format!("/proc/{}/cmdline", bench.servers()[0])).unwrap();
     assert!(String::from_utf8_lossy(&command).contains("release/lib/*"));
@@ -125,22 +125,22 @@ fn a_failing_java_is_reported_with_its_output() {
 fn a_kept_ensemble_runs_until_it_is_stopped() {
     let bench = Bench::new();
     bench.ends(3, "ensemble status");
-    // Given an ensemble that was started to stay
+    // Given a kept ensemble
     let up = bench.shows("ensemble up --servers 3 --data-dir data");
     assert_eq!(bench.servers().len(), 3);
-    // Then all threads of its servers give way to the generator
+    // Then all threads of its servers have a lower priority than the generator
     let ours = niceness(std::process::id());
     for server in bench.servers() {
         let nicest = (ours[0] + i64::from(NICER_BY)).min(19);
         let theirs = niceness(server);
         assert!(!theirs.is_empty() && theirs.iter().all(|nice| *nice == nicest), "{theirs:?} of {ours:?}");
     }
-    // And it has a leader, and a second `up` finds it rather than starting another
+    // And it has a leader, and a second `up` finds it instead of starting another one
     let status = bench.shows("ensemble status");
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
     assert_eq!(bench.shows("ensemble up --servers 3"), up);
     bench.ends(3, "ensemble up --servers 1");
-    // Or says why it is not the one that is asked for
+    // Or reports why it is not the requested ensemble
     bench.shows("ensemble up --data-dir data");
     let (_, elsewhere) = bench.ends(3, "ensemble up --data-dir /");
     assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");
@@ -152,10 +152,10 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
     assert_eq!(bench.stored().run.ensemble.kind, "kept");
     let (_, cleaned) = bench.ends(0, &format!("clean --connect '{}'", up.trim()));
     assert!(cleaned.contains("no run left anything behind"), "{cleaned}");
-    // When it is ended, nothing is left of it
+    // When it is stopped, nothing is left of it
     bench.shows("ensemble down");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
-    // And a second time is no error
+    // And stopping it a second time is no error
     bench.shows("ensemble down");
 }

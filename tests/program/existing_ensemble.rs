@@ -1,4 +1,4 @@
-//! Somebody else's ensemble: only the run's own root is touched, and errors say what is wrong.
+//! Existing ensembles: only the run's own root is changed, and errors state what is wrong.
 
 use crate::support::ensemble;
 use std::process::Output;
@@ -37,7 +37,7 @@ fn exists(connect: &str, path: &str) -> bool {
 
 #[tokio::test]
 async fn a_run_works_below_the_chroot_and_leaves_no_nodes() {
-    // Given a server that counts for nobody else
+    // Given a server that no other test uses
     let local = ensemble::start(1).await;
     let connect = local.connect();
     let below = move || {
@@ -86,17 +86,17 @@ fn a_missing_chroot_is_an_error_that_names_it() {
 #[test]
 fn a_missing_chroot_is_created_on_request_and_stays() {
     let bench = Bench::new();
-    // Given a place of which only the first part is there
+    // Given a path of which only the first node exists
     let connect = ensemble::place_on_shared();
     let chroot = format!("{connect}/team/locks");
     let output = run(&bench, &chroot, &[]);
     assert!(stderr(&output).contains("--create-chroot"), "{}", stderr(&output));
-    // When a run is to make the rest
+    // When a run must create the rest
     let output = run(&bench, &chroot, &["--create-chroot"]);
-    // Then it runs there, and leaves the chroot only
+    // Then it runs there, and leaves only the chroot
     went_through(&output);
     assert!(exists(&connect, "/team/locks") && !exists(&connect, "/team/locks/zklockbench"));
-    // And where it is there already, nothing is amiss
+    // And if it already exists, that is no error
     let output = run(&bench, &chroot, &["--create-chroot", "--run-id", "again"]);
     went_through(&output);
 }
@@ -143,7 +143,7 @@ fn an_unreachable_ensemble_is_reported_at_once() {
 #[test]
 fn an_impossible_connect_string_ends_the_program_at_once() {
     let bench = Bench::new();
-    // As long as one argument may be
+    // As long as an argument can be
     let long = "zk:2181,".repeat(15_000);
     for connect in [long.as_str(), "zk\u{1b}[31m:2181", "zk:2181/\u{1b}]0;title\u{7}", "zk:2181/a/../b"] {
         let begin = Instant::now();
@@ -153,7 +153,7 @@ fn an_impossible_connect_string_ends_the_program_at_once() {
             assert!(said.contains("--connect: ") && said.len() < 500, "{said:?}");
             assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
         }
-        // Without bounds it takes for ever.
+        // Without a size limit, it takes forever.
         assert!(begin.elapsed() < Duration::from_secs(60));
     }
 }

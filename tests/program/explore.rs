@@ -1,4 +1,5 @@
-//! `explore`: a lock that keeps its promises holds in every schedule, one that does not is found, and its case happens again.
+//! `explore`: a lock that keeps its promises holds in every schedule; a lock that does not is found, and its case can
+//! be repeated.
 
 use std::process::Output;
 
@@ -33,12 +34,12 @@ fn a_lock_that_keeps_its_promises_holds_in_every_schedule() {
     {
         assert!(count(&found, class, "held") > 1, "{class}: {found}");
     }
-    // A stopped holder goes on beside the next one.
+    // A stopped holder continues beside the next one.
     assert!(count(&found, "frozen process", "zombies") > 0, "{found}");
 }
 
 #[test]
-fn a_lock_without_exclusion_is_found_and_its_case_happens_again() {
+fn a_lock_without_exclusion_is_found_and_its_case_is_repeatable() {
     let bench = Bench::new();
     let (code, found) = explored(&bench, &["no-lock", "--budget", "1m", "--out", "cases"]);
     assert_eq!(code, Some(1), "{found}");

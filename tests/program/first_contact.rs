@@ -1,4 +1,4 @@
-//! Ensembles as their owners have configured them: names with several addresses, limits on connections, other session timeouts,
+//! Ensembles with other configurations: names with several addresses, limits on connections, other session timeouts,
 //! and servers that resume no session.
 
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ fn free_ports(count: usize) -> Vec<u16> {
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
-/// A single server with these lines besides its port; returns its address, too.
+/// A single server with these lines besides its port; also returns its address.
 fn alone(lines: &str) -> (Server, String) {
     let port = free_ports(1)[0];
     let address = format!("127.0.0.1:{port}");
@@ -96,7 +96,7 @@ fn a_name_with_three_addresses_is_three_servers() {
     let words =
         ["-m", "sh", "-c", mount, "sh", program, "run", "scenario.toml", "--no-floor", "--connect", connect];
     let output = bench.command_of("unshare", &words).output().unwrap();
-    // Then sessions are on all three, and the run says what it could not know
+    // Then all three have sessions, and the run reports what is unknown
     went_through(&output);
     let said = stderr(&output);
     assert!(said.contains(&format!("3 servers: {} (", addresses[0])) && said.contains("(leader)"), "{said}");
@@ -113,7 +113,7 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
     let (_server, address) = alone("tickTime=60000\nmaxClientCnxns=12\n4lw.commands.whitelist=*\n");
     let bench = Bench::with(&format!("{SCENARIO}session_timeout = \"5s\"\n"));
     let run = format!("run scenario.toml --connect {address} --no-floor");
-    // When more contenders are asked for than it takes
+    // When a run has more contenders than it accepts connections
     let begin = Instant::now();
     let (_, said) = bench.ends(3, &format!("{run} --contenders 13"));
     assert!(begin.elapsed() < Duration::from_secs(10), "{said}");
@@ -122,9 +122,9 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
         "{said}"
     );
     assert!(bench.results().is_empty());
-    // When few enough come
+    // When a run has few enough
     let output = bench.typed(&run).output().unwrap();
-    // Then the timeout that was granted is reported before the trials, and in the results
+    // Then the granted timeout is reported before the trials and in the results
     went_through(&output);
     let said = stderr(&output);
     let granted = "session timeout: asked 5 s, granted 2m";
@@ -136,7 +136,7 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
     assert!(told("summary.json").contains(granted));
 }
 
-/// A proxy behind which no session is resumed: whoever asks for it gets a new one.
+/// A proxy behind which no session is resumed: a client that tries gets a new session.
 fn forgetful(server: &str) -> String {
     let server = server.to_owned();
     serve(move |client| {

@@ -1,4 +1,4 @@
-//! A run ends with what its gates came to, and is compared with a baseline.
+//! A run ends with the outcome of its gates, and is compared with a baseline.
 
 use std::process::Output;
 
@@ -11,8 +11,8 @@ use zklockbench_results::read;
 const SCENARIO: &str = "name = \"gated\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"30ms\"\n\
     acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"nobody else\"\nrequire = \"violations == 0\"\n";
 
-/// Runs it under that name. It ends with that code, or, where the host spoiled the trial, with *unknown* and the reason.
-/// Returns what it printed on stdout and stderr, unless the trial was spoiled.
+/// Runs the scenario under that name. It must end with that code or, if the host spoiled the trial, with *unknown* and
+/// the reason. Returns its stdout and stderr, unless the trial was spoiled.
 fn ends(code: i32, bench: &Bench, name: &str, more: &[&str]) -> Option<(String, String)> {
     let output = run(bench, &[&["--run-id", name], more].concat());
     let (shown, said) = (stdout(&output), stderr(&output));
@@ -50,7 +50,7 @@ fn run_exits_with_the_verdict_of_its_gates() {
         assert!(!shown.contains("FAILED"), "{shown}");
     }
     assert_eq!(gates(&bench, "passes").len(), 3);
-    // One that must fail
+    // A gate that fails
     let fails = ends(1, &bench, "fails", &["--gate", "throughput > 1000000/s"]);
     if let Some((shown, _)) = &fails {
         assert!(shown.contains("FAILED   throughput > 1000000/s"), "{shown}");
@@ -60,18 +60,18 @@ fn run_exits_with_the_verdict_of_its_gates() {
         );
         assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
     }
-    // One that can no longer pass, in a run that is to end then
+    // A gate that can no longer pass, in a run that must then end
     let gate = ["--gate", "every throughput > 1000000/s", "--abort-on-fail", "--set", "repetitions=3"];
     if let Some((shown, _)) = ends(1, &bench, "aborts", &gate) {
         let early = "The run ended early: gate `every throughput > 1000000/s` can no longer pass";
         assert!(shown.contains(early) && shown.contains("1 of 3 trials ran"), "{shown}");
     }
-    // One that cannot be decided: 60 waits have no such percentile
+    // A gate that cannot be decided: 60 waits are too few for such a percentile
     if let Some((shown, _)) = ends(4, &bench, "unknown", &["--gate", "wait.p99.9 < 1s"]) {
         let few = "needs 10000 samples in each repetition, and half of them have at most 60 samples";
         assert!(shown.contains(few), "{shown}");
     }
-    // The store, and a run that is compared with it: a single repetition shows nothing
+    // The store, and a run that is compared with it: a single repetition is inconclusive
     for (name, commit) in [("passes", "abc123"), ("fails", "def456")] {
         bench.shows(&format!("baseline add results/{name} --commit {commit}"));
     }
@@ -83,10 +83,10 @@ fn run_exits_with_the_verdict_of_its_gates() {
     }
     if let Some((shown, _)) = ends(4, &bench, "compared", &["--baseline", "baselines"]) {
         assert!(shown.contains("Against the baseline:") && shown.contains(Outcome::NO_REGRESSION), "{shown}");
-        // Under the name that it has from then on, not where it lay while it was judged
+        // Under its final name, not under the hidden one that it had while it was judged
         assert!(shown.contains("New: results/compared ("), "{shown}");
     }
-    // A plain directory of runs is one, too: the newest that can be compared with
+    // A plain directory of runs is also a baseline: the newest comparable run counts
     if let Some((shown, _)) = ends(4, &bench, "latest", &["--baseline", "results"]) {
         assert!(shown.contains("Base: results/compared ("), "{shown}");
     }
@@ -105,10 +105,10 @@ fn a_pipeline_passes_with_a_warning_without_a_comparable_baseline() {
         2,
         "the gate about the baseline has not passed, it was not judged"
     );
-    // Given a baseline of this processor, the gate is judged: one repetition shows nothing
+    // Given a baseline from this processor, the gate is judged: one repetition is inconclusive
     bench.shows("baseline add results/first --commit abc123");
     ends(4, &bench, "second", &gated);
-    // And one of another processor is none
+    // And a run from another processor is no baseline
     let store = std::fs::read_dir(bench.path("baselines")).unwrap().next().unwrap().unwrap().path();
     run_dirs::change(&store, |run| run["host"]["cpu"] = "a slower one".into());
     if let Some((_, said)) = ends(0, &bench, "third", &gated) {

@@ -1,4 +1,4 @@
-//! `zklockbench check` from outside, and histories written as a run writes them.
+//! `zklockbench check` from outside, and histories in the format of runs.
 
 use crate::support::answered::answered;
 use crate::support::depth;
@@ -23,12 +23,12 @@ const HELD: &str = "mutex complete
     30 w1/2 release invoke
     31 w1/2 release ok deleted_zxid=4";
 
-/// The evidence asked for here: these histories are too short for the default.
+/// Evidence requested here, because these histories are too short for the default.
 const LITTLE: &str = "--evidence 0.5@100%";
 
 const CHECKS: &str = include_str!("snapshots/program__history_check__checks.snap");
 
-/// The answer to a history, told as a story, and to the options for it after a `$`.
+/// The output for a history in story notation, and for the options after its `$`.
 fn checked(case: &str) -> String {
     let (history, options) = case.split_once("$ check").unwrap();
     let bench = Bench::new();
@@ -87,7 +87,7 @@ fn runs_are_judged_again_by_their_trials_and_histories() {
     insta::assert_snapshot!("runs", said);
 }
 
-/// To write the output anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test program history_check`.
+/// To update the output: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test program history_check`.
 #[test]
 fn the_example_in_the_docs_equals_the_output() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/results-format.md");
@@ -105,7 +105,7 @@ fn the_example_in_the_docs_equals_the_output() {
     assert!(std::fs::read_to_string(&page).unwrap() == fresh, "docs/results-format.md is stale; see above");
 }
 
-/// The events of one process whose contenders take turns, as often as that.
+/// Events of one process whose contenders alternate this many times.
 fn turns(count: u64, mut write: impl FnMut(&Event<'static>)) {
     let event = |t_us, contender, what| Event {
         t_us,
@@ -148,7 +148,7 @@ fn a_history_is_written_in_order_although_threads_deliver_out_of_order() {
     turns(500, |event| events.push(*event));
     let expected: Vec<String> = events.iter().map(|event| format!("{event:?}")).collect();
 
-    // Within each tenth of a second the later event comes first; events of one time keep their order.
+    // Within each tenth of a second, later events come first; simultaneous events keep their order.
     events.sort_by_key(|event| (event.t_us / 100_000, Reverse(event.t_us)));
     let mut writer = HistoryWriter::create(&path, &header()).unwrap();
     events.iter().for_each(|event| writer.write(event).unwrap());
@@ -177,7 +177,7 @@ fn a_history_whose_writer_was_dropped_is_marked_incomplete() {
 }
 
 #[test]
-fn an_event_that_comes_far_too_late_is_refused() {
+fn an_event_that_arrives_far_too_late_is_refused() {
     let bench = Bench::new();
     let mut writer = HistoryWriter::create(&bench.path("history.jsonl"), &header()).unwrap();
     let session = |t_us| Event {
@@ -197,10 +197,10 @@ fn an_event_that_comes_far_too_late_is_refused() {
     assert!(late.to_string().contains("came 1999401 µs after a later one"), "{late}");
 }
 
-/// Set for the process in which memory is measured.
+/// Set in the process whose memory is measured.
 const ALONE: &str = "ZKLOCKBENCH_TEST_ALONE";
 
-/// The largest resident memory of this process so far, in kilobytes.
+/// Peak resident memory of this process so far, in kilobytes.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -212,7 +212,7 @@ fn peak_kb() -> u64 {
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_does_not_grow_with_the_length_of_a_history() {
-    // In a process of its own: the other tests of this one take memory, too.
+    // In a separate process, because the other tests of this one also use memory.
     if std::env::var_os(ALONE).is_none() {
         let name = "history_check::memory_does_not_grow_with_the_length_of_a_history";
         let mut alone = Command::new(std::env::current_exe().unwrap());

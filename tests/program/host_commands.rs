@@ -1,5 +1,5 @@
-//! Servers of an existing ensemble, broken by the user's own commands: each is proved as a fault of the suite's own is, and what
-//! could not be mended again is refused before anything is done.
+//! Servers of an existing ensemble, broken by the user's own commands: each fault is proved like one of the suite's own
+//! servers, and irreversible ones are refused before anything happens.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -32,12 +32,12 @@ at = \"5s\"
 duration = \"2s\"
 ";
 
-/// A server of an ensemble that was started to stay, as its administrator sees it.
+/// A server of a kept ensemble, as its administrator sees it.
 struct Server {
     address: String,
     pid: u32,
     config: PathBuf,
-    /// A line for a shell that starts it again.
+    /// Shell command that starts it again.
     start: String,
 }
 
@@ -63,7 +63,7 @@ fn servers(bench: &Bench, connect: &str) -> Vec<Server> {
     servers
 }
 
-/// Restarts the servers as ZooKeeper's own configuration has them: of the commands only `srvr` is allowed.
+/// Restarts the servers with ZooKeeper's default configuration, which allows only the command `srvr`.
 fn restart_with_defaults(bench: &Bench, connect: &str) {
     let servers = servers(bench, connect);
     for Server { pid, config, .. } in &servers {
@@ -96,7 +96,7 @@ fn server_faults_by_host_commands_are_proved_with_srvr_alone() {
     let connect =
         told.split_whitespace().find(|word| word.contains(':') && word.contains(',')).unwrap().to_owned();
     restart_with_defaults(&bench, &connect);
-    // Given commands that a user could give
+    // Given commands as a user would write them
     let hosts: String = servers(&bench, &connect)
         .iter()
         .zip(1..)
@@ -113,7 +113,7 @@ fn server_faults_by_host_commands_are_proved_with_srvr_alone() {
     let refused = bench.refuses(&run);
     assert!(refused.contains("--hosts FILE"), "{refused}");
     let output = bench.typed(&format!("{run} --hosts hosts.toml")).output().unwrap();
-    // Then both took effect and were undone, as the servers show, and the lock was judged
+    // Then both took effect and were undone, as reported by the servers, and the lock was judged
     let stored = bench.stored();
     let faults = &stored.trials[0].faults;
     assert_eq!(faults.len(), 2, "{}", stderr(&output));

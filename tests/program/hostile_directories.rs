@@ -1,5 +1,4 @@
-//! Directories that somebody else made: every reader refuses what is wrong with them at once, with the file's name, and with
-//! little memory.
+//! Directories from elsewhere: every reader refuses their errors at once, with the file's name, and with little memory.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -15,16 +14,16 @@ use crate::support::program::{Bench, measured, stdout};
 use crate::support::records;
 use crate::support::run_dirs::{self, change, sha256};
 
-/// How long a reader may take to refuse, and how much memory.
+/// Maximum time and memory for a reader to refuse.
 const WITHIN: Duration = Duration::from_secs(1);
 const MOST_KB: u64 = 100_000;
 
-/// For a run that would be compared with such a directory.
+/// For a run that is compared with such a directory.
 const SCENARIO: &str = "name = \"quick\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n";
 
 type Damage = fn(&Path);
 
-/// What is done to a sound run, and the file that the error must name.
+/// Damage to a valid run, and the file that the error must name.
 const HOSTILE: [(&str, &str, Damage); 22] = [
     ("run.json is a link to an endless device", "run.json", |dir| endless(&dir.join("run.json"))),
     ("run.json is a pipe into which nobody writes", "run.json", |dir| pipe(&dir.join("run.json"))),
@@ -96,18 +95,19 @@ const HOSTILE: [(&str, &str, Damage); 22] = [
 fn every_reader_refuses_every_hostile_directory_within_a_second() {
     let bench = Bench::new();
     for (at, (what, named, damage)) in HOSTILE.into_iter().enumerate() {
-        // Given a run that was sound before
+        // Given a run that was valid before
         let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         damage(&dir);
         let dir = dir.to_str().unwrap();
         bench.scenario(SCENARIO);
         let run = ["run", "scenario.toml", "--baseline", dir];
-        // All readers use the same code, so each damage is read by a third of them, the next by another third.
+        // All readers use the same code, so each damage is read by a third of them, and the next damage by another
+        // third.
         let readers = readers(dir).into_iter().chain([run.to_vec()]).enumerate();
         for (_, arguments) in readers.filter(|(number, _)| depth::is_long() || (number + at) % 3 == 0) {
-            // When it is read
+            // When the directory is read
             let ended = measured(bench.command(&arguments));
-            // Then that is refused: at once, with little memory, and with the name of the file
+            // Then it is refused at once, with little memory, and with the name of the file
             let case = format!("{what}: {}: {}", arguments[0], ended.said);
             assert_eq!(ended.code, Some(2), "{case}");
             assert!(ended.worked < WITHIN, "{:?}: {case}", ended.worked);
@@ -128,7 +128,7 @@ fn a_plan_and_a_calibration_that_are_links_are_refused() {
     {
         let place = tempfile::tempdir().unwrap();
         let dir = place.path().to_str().unwrap();
-        // It looks like a file to whoever follows links
+        // It looks like a file to a reader that follows links
         fs::write(place.path().join("elsewhere"), "{}").unwrap();
         symlink("elsewhere", place.path().join(file)).unwrap();
         for arguments in self::readers(dir).iter().filter(|one| readers.contains(&one[0])) {
@@ -200,7 +200,7 @@ fn a_page_replaces_its_own_file_only() {
 #[test]
 fn text_in_a_history_or_run_is_escaped() {
     let bench = Bench::new();
-    // Given a history that is violated, of a lock whose name would wipe that off the screen
+    // Given a violated history of a lock whose name would clear the screen
     let name = r"\u001b[2J\u001b[H\nverdict: held\n\u009b8m";
     let lines = [
         format!(
@@ -215,7 +215,7 @@ fn text_in_a_history_or_run_is_escaped() {
     ];
     let history = bench.path("history.jsonl");
     fs::write(&history, lines.join("\n") + "\n").unwrap();
-    // And a run of such a name
+    // And a run with such a name
     let mut run = records::run(1);
     run.scenario = "quick\n\u{1b}[2Jverdict: held".into();
     run.ensemble.servers[0].version = "3.9\nverdict: held\u{1b}[8m".into();
@@ -229,9 +229,9 @@ fn text_in_a_history_or_run_is_escaped() {
         (vec!["baseline", "add", dir, "--commit", "abc"], vec![]),
         (vec!["articles", dir], vec![]),
     ] {
-        // When it is shown
+        // When they are shown
         let output = bench.output(&arguments);
-        // Then there is nothing but text, and no verdict but the program's own
+        // Then the output is only text, and its only verdict is the program's own
         for said in [&output.stdout, &output.stderr] {
             let said = String::from_utf8(said.clone()).unwrap();
             let is_read = |c: char| c == '\n' || zklockbench_core::units::harmless(c) == c.to_string();
@@ -242,7 +242,7 @@ fn text_in_a_history_or_run_is_escaped() {
             said.lines().filter(|line| line.trim_start().starts_with("verdict:")).collect();
         assert_eq!(found, verdicts, "{arguments:?}: {said}");
     }
-    // And no directory has its name
+    // And no directory has that name
     let entries = fs::read_dir(bench.path("baselines"));
     let names: Vec<_> = entries.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.is_empty(), "{names:?}");
@@ -285,7 +285,7 @@ fn list(dir: &Path, name: &str) {
     change(dir, |run| run["files"][name] = json!(sha256(b"")));
 }
 
-/// The beginning of a compressed histogram: so many bytes of counts are to follow, for values up to that one.
+/// The beginning of a compressed histogram that announces this many bytes of counts, for values up to `highest`.
 fn histogram(announced: u32, highest: u64) -> Vec<u8> {
     let mut inner = Vec::new();
     inner.extend(0x1c84_9303_u32.to_be_bytes());
@@ -304,7 +304,7 @@ fn histogram(announced: u32, highest: u64) -> Vec<u8> {
     whole
 }
 
-/// Makes the histograms of the first trial that one, with the digests that belong to it.
+/// Replaces the histograms of the first trial, and updates the digests.
 fn replace_histograms(dir: &Path, histogram: &[u8]) {
     use base64::Engine as _;
     let encoded = base64::engine::general_purpose::STANDARD.encode(histogram);

@@ -1,4 +1,4 @@
-//! Servers that are none, or that lie: what they announce is not believed, and what is secret goes to none of them.
+//! Servers that are not ZooKeeper, or that lie: their announcements are not trusted, and no secret is sent to them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,36 +13,36 @@ use crate::support::program::{Bench, eventually, measured, stderr};
 const SCENARIO: &str =
     "name = \"short\"\nstrategies = [\"baton\"]\ncontenders = 2\nhold = \"2ms\"\nduration = \"500ms\"\n";
 const MOST_KB: u64 = 100_000;
-/// The length of a frame of two gigabytes, which the zeros after it never fill.
+/// Length of a frame of two gigabytes, which the zeros after it never fill.
 const TWO_GIGABYTES: [u8; 4] = i32::MAX.to_be_bytes();
-/// The numbers by which the protocol names what is not an answer to a request, and a request for a list.
+/// Xids of frames that are not answers, and the opcode of a request for a list.
 const PING: i32 = -2;
 const NOTIFICATION: i32 = -1;
 
-/// What a server makes up.
+/// A lie of a server.
 #[derive(Debug, Clone, Copy)]
 enum Lie {
-    /// Whatever it is asked, two gigabytes come.
+    /// Answers anything with two gigabytes.
     Everywhere,
-    /// It grants sessions, and answers requests with two gigabytes.
+    /// Grants sessions, and answers requests with two gigabytes.
     OfReplies,
-    /// It grants sessions, and answers requests with a list of two billion elements.
+    /// Grants sessions, and answers requests with a list of two billion elements.
     OfLists,
-    /// It grants sessions that time out before they began.
+    /// Grants sessions whose timeout has already passed.
     OfTimeouts,
-    /// It grants sessions, and sends what no session asked for without end.
+    /// Grants sessions, and sends unrequested frames without end.
     Flood(Flood),
-    /// It grants no session, and answers an administrative command without end.
+    /// Grants no session, and answers an administrative command without end.
     OfCommands,
 }
 
-/// Frames that are sent without end.
+/// Frames sent without end.
 #[derive(Debug, Clone, Copy)]
 enum Flood {
     Notifications,
     /// Notifications of more than a megabyte each.
     LongNotifications,
-    /// Events that tell of the session itself.
+    /// Events about the session itself.
     SessionEvents,
     Pings,
     /// Replies to requests that were never sent.
@@ -72,7 +72,7 @@ impl Flood {
     }
 }
 
-/// Listens until the test ends, and does that to all that connect. Gives its address.
+/// Listens until the test ends, and lies to every client. Returns its address.
 fn liar(lie: Lie) -> String {
     serve(move |stream| {
         let _ = tell(stream, lie);
@@ -139,7 +139,7 @@ fn tell(mut stream: TcpStream, lie: Lie) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The next frame; `None` where it is a word of four letters instead.
+/// The next frame; `None` for a four-letter command.
 fn frame(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
@@ -189,7 +189,7 @@ fn a_server_that_announces_two_gigabytes_is_refused_by_the_limits_name() {
             let case = format!("{lie:?}: {}: {}", arguments[0], ended.said);
             assert_eq!(ended.code, Some(3), "{case}");
             assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
-            // A run begins with a create, whose reply is no list.
+            // A run begins with a create, whose reply is not a list.
             if arguments[0] == "clean" || !matches!(lie, Lie::OfLists) {
                 assert!(ended.said.contains(told), "{case}");
             }
@@ -236,10 +236,11 @@ fn endless_administrative_replies_cost_no_memory() {
     assert!(ended.said.contains(&format!("{address} answers `srvr` with more than")), "{}", ended.said);
 }
 
-/// Replies that a server gives before it floods: a run takes fewer than a hundred to begin, and thousands in a second of load.
+/// Number of replies before a server floods: a run needs fewer than a hundred to start, and gets thousands per second
+/// under load.
 const REPLIES_BEFORE: usize = 1_500;
 
-/// Passes everything on to a server, until it floods every connection that there is, and those that follow. Gives its address.
+/// Passes everything to a server until it floods all current and later connections. Returns its address.
 fn turncoat(server: &str) -> String {
     let (server, replies) = (server.to_owned(), AtomicUsize::new(0));
     serve(move |client| {
@@ -258,7 +259,7 @@ fn pass_on(mut client: TcpStream, server: &str, replies: &AtomicUsize) -> std::i
     let mut length = [0; 4];
     while server.read_exact(&mut length).is_ok() {
         client.write_all(&length)?;
-        // What answers a command has no length; its first letters make a number that is none.
+        // The answer to a command has no length; its first letters are not a valid one.
         let Some(length) =
             usize::try_from(u32::from_be_bytes(length)).ok().filter(|length| *length < 1 << 20)
         else {
@@ -291,7 +292,7 @@ fn a_server_that_floods_during_a_trial_ends_the_run() {
     assert!(ended.said.contains(&cause) && ended.said.contains("that no watch asked for"), "{}", ended.said);
 }
 
-/// Listens, answers nothing, and keeps what it hears.
+/// Listens, never answers, and records what it receives.
 fn spy() -> (String, Arc<Mutex<Vec<u8>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&heard);
@@ -326,7 +327,7 @@ fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
                 command.env("ZKLOCKBENCH_AUTH", "bench:hunter2");
             }
             let output = command.output().unwrap();
-            // Then the user is asked to name the address, and nothing has gone there
+            // Then the user is asked to name the address, and nothing was sent there
             let said = stderr(&output);
             assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
             assert!(said.contains(&format!("--connect {address}")) && said.contains(source), "{said}");
@@ -334,7 +335,7 @@ fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
             assert_eq!(*heard.lock().unwrap(), b"", "{arguments:?}");
         }
     }
-    // And when the user names it, the identity does go there
+    // And when the user names it, the identity is sent there
     let mut command = bench.command(&["clean", "--connect", &address]);
     let mut running = command.env("ZKLOCKBENCH_AUTH", "bench:hunter2").spawn().unwrap();
     eventually("the identity has come", Duration::from_secs(20), || {

@@ -1,5 +1,5 @@
-//! `scripts/install` on a machine that lacks things: it says what it is going to install, and can be refused. Nothing is
-//! installed by these tests: what would do it only writes down that it was called.
+//! `scripts/install` on a machine with missing packages: it announces what it will install, and the user can refuse.
+//! These tests install nothing: the commands that would do so only record their calls.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::process::{Command, Output};
 use crate::support::program::{executable, stderr};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/install");
-/// What the script itself uses.
+/// Commands that the script itself uses.
 const TOOLS: &str = "bash dirname sed sort id env mktemp rm cat uname cargo rustc tar cut tr grep sha512sum shasum \
     mkdir mv ln readlink";
 
-/// A machine of Debian's kind with nothing on its path but what the script uses.
+/// A Debian machine whose path contains only the commands that the script uses.
 struct Machine {
     dir: tempfile::TempDir,
 }
@@ -83,7 +83,7 @@ fn only_the_packages_for_the_requested_task_are_installed() {
     }
 }
 
-/// One member of a tarball: its name, and its kind as the format writes it (`0` a file, `2` a link).
+/// One member of a tarball: its name, and its type as in the format (`0` a file, `2` a link).
 fn member(name: &str, kind: u8) -> Vec<u8> {
     let mut header = vec![0; 512];
     let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
@@ -125,13 +125,13 @@ fn a_users_release_is_installed_from_a_tarball_or_directory_and_can_be_replaced(
     assert!(link.join("lib/zookeeper-3.9.4.jar").is_file(), "{said}");
     // Then ZooKeeper is no longer missing
     assert!(!said.contains("ZooKeeper's jars"), "{said}");
-    // And another takes its place
+    // And another release replaces it
     let other = machine.path("other");
     std::fs::create_dir_all(other.join("lib")).unwrap();
     std::fs::write(other.join("lib/zookeeper-3.8.4.jar"), "").unwrap();
     machine.install(&["--zookeeper", other.to_str().unwrap()], "no");
     assert_eq!(link.canonicalize().unwrap(), other.canonicalize().unwrap());
-    // And when that is gone, it is not replaced by whatever there is
+    // And when that one is gone, no other release is chosen instead
     std::fs::remove_dir_all(&other).unwrap();
     let gone = machine.install(&[], "no");
     assert_eq!(gone.status.code(), Some(3));

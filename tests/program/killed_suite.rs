@@ -1,10 +1,10 @@
-//! `kill -9` of the suite in the middle of every kind of fault: of the suite itself nothing is left, and what it cannot
-//! take along (its data, its half-written results, its nodes on an ensemble that stays) the next run or `clean` removes.
+//! `kill -9` of the suite in the middle of every kind of fault: nothing of the suite itself is left, and the next run
+//! or `clean` removes what it could not (its data, its unfinished results, its nodes on a kept ensemble).
 //!
-//! The kinds come from the registry, so a new one is killed here as well. Those that break contenders and their
-//! connections are done on one ensemble that stays, those that break servers each on servers of its own.
+//! The kinds come from the registry, so a new kind is tested here as well. Faults of contenders and connections run on
+//! one kept ensemble; each fault of servers runs on its own servers.
 
-#![cfg(target_os = "linux")] // /proc; and elsewhere servers do outlive a killed suite
+#![cfg(target_os = "linux")] // /proc; and on other systems, servers outlive a killed suite
 
 use crate::support::{depth, ensemble};
 use std::collections::BTreeSet;
@@ -20,11 +20,11 @@ use zklockbench_ensemble::links_capability;
 use zklockbench_load::{Leftover, leftovers};
 use zklockbench_zk::{Access, Target};
 
-/// Servers start, and are warmed up, on a host that others load.
+/// Time for servers to start and warm up on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 
-/// A run in which that happens early and lasts longer than anybody waits.
+/// A run with this fault, which comes early and lasts longer than the test.
 fn broken_by(card: &FaultCard) -> String {
     let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
     format!(
@@ -38,7 +38,7 @@ fn broken_by(card: &FaultCard) -> String {
 const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"50ms\"\n\
                      duration = \"1s\"\n";
 
-/// All that a suite has made on this machine by now.
+/// Everything that a suite has created on this machine so far.
 struct Made {
     processes: BTreeSet<u32>,
     sockets: BTreeSet<u64>,
@@ -54,7 +54,7 @@ impl Made {
         Self { processes, sockets, interface: interface(bench) }
     }
 
-    /// Names what is still there.
+    /// Names of what still exists.
     fn left(&self, bench: &Bench) -> Vec<String> {
         let processes = family(bench).into_iter().map(|pid| format!("process {pid}"));
         let sockets = (&listening() & &self.sockets).into_iter().map(|socket| format!("socket {socket}"));
@@ -65,7 +65,7 @@ impl Made {
     }
 }
 
-/// The processes that were started in a bench, by their environment: the suite, its servers and all others.
+/// Processes started in a bench, recognised by their environment: the suite, its servers and all others.
 fn family(bench: &Bench) -> BTreeSet<u32> {
     let own = format!("ZKLOCKBENCH_STATE_DIR={}", bench.path("state").display());
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -84,7 +84,7 @@ fn sockets_of(pid: u32) -> Vec<u64> {
     targets.filter_map(inode).collect()
 }
 
-/// The inodes of all sockets of this network namespace that listen.
+/// Inodes of all listening sockets of this network namespace.
 fn listening() -> BTreeSet<u64> {
     let lines =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
@@ -93,8 +93,8 @@ fn listening() -> BTreeSet<u64> {
     fields.filter(|fields| fields.get(3) == Some(&"0A")).filter_map(|fields| fields[9].parse().ok()).collect()
 }
 
-/// The interface that leads to a bench's servers, if they live apart; its number is in their addresses. With the index
-/// that no other interface ever gets.
+/// The interface that leads to a bench's servers, if they have their own network; its number is in their addresses.
+/// Also its index, which no later interface gets.
 fn interface(bench: &Bench) -> Option<(String, String)> {
     let data = std::fs::read_dir(bench.path("data")).ok()?.flatten();
     let configurations = data.map(|entry| std::fs::read_to_string(entry.path().join("server-1/zoo.cfg")));
@@ -111,8 +111,8 @@ fn index_of(interface: &str) -> Option<String> {
     std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("ifindex")).ok()
 }
 
-/// Starts a run with that fault, kills it when the fault is in effect (or, where it ends by itself, under way), and sees
-/// that nothing of it lives on. Returns what the run had made.
+/// Starts a run with that fault, and kills it when the fault is in effect (or, if it ends by itself, in progress).
+/// Checks that no process survives. Returns everything that the run created.
 fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
     bench.scenario(&broken_by(card));
     let suite = bench.watch(&[&["run", "scenario.toml"], arguments].concat());
@@ -158,21 +158,21 @@ fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
         kinds.retain(|card| !needs_links(card));
         skipped(format!("no server is isolated: {why}"));
     }
-    // Given two series of runs beside each other
+    // Given two concurrent series of runs
     let kill_each = |kinds: &[FaultCard]| {
         let bench = Bench::new();
         for card in kinds {
             let made = killed_during(card, &bench, &["--servers", "3", "--data-dir", "data"]);
             assert_eq!(made.interface.is_some(), needs_links(card), "{}", card.name);
             assert!(made.processes.len() > 1, "{}: {:?}", card.name, made.processes);
-            // Its data stay, those of the one before are gone; and so are its results.
+            // Its data remain, but the previous run's data are gone, as are its results.
             assert_eq!(entries(&bench.path("data")).len(), 1, "{}", card.name);
             assert_eq!(entries(&bench.path("results")).len(), 1, "{}", card.name);
         }
-        // When one is let run to its end
+        // When a run may complete
         bench.scenario(QUICK);
         let output = bench.output(&["run", "scenario.toml", "--data-dir", "data"]);
-        // Then it passes, and only its results are there
+        // Then it passes, and only its results exist
         went_through(&output);
         assert!(entries(&bench.path("data")).is_empty() && family(&bench).is_empty());
         assert_eq!(entries(&bench.path("results")), bench.results());
@@ -191,7 +191,7 @@ fn nodes_of_killed_runs_go_with_their_sessions_and_clean_removes_the_roots() {
     let kinds: Vec<FaultCard> =
         fault::cards().into_iter().filter(|card| !card.needs.reaches_servers()).collect();
     let kinds = &kinds[..depth::of(4, kinds.len())];
-    // Given runs at the same time that are killed, each with faults of its own
+    // Given concurrent runs that are killed, each during its own faults
     let kill = |card: &FaultCard| {
         let bench = Bench::new();
         let more = ["--connect", &connect, "--allow-faults", "--run-id", card.name];
@@ -204,13 +204,13 @@ fn nodes_of_killed_runs_go_with_their_sessions_and_clean_removes_the_roots() {
         );
     };
     std::thread::scope(|scope| kinds.iter().for_each(|card| drop(scope.spawn(move || kill(card)))));
-    // Given that each has left its root, and some contenders' nodes, until their sessions end
+    // Given that each has left its root, and some contenders' nodes until their sessions end
     let roots: BTreeSet<String> = left_on(&connect).into_iter().map(|run| run.run_id).collect();
     assert_eq!(roots, kinds.iter().map(|card| card.name.to_owned()).collect());
     eventually("the nodes go with their sessions", Duration::from_secs(60), || {
         left_on(&connect).iter().all(|run| run.ephemeral == 0)
     });
-    // When they are cleaned up
+    // When `clean` removes them
     let bench = Bench::new();
     for root in &roots {
         let cleaned = bench.output(&["clean", "--connect", &connect, "--run-id", root]);

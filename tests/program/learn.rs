@@ -1,4 +1,4 @@
-//! `learn`: loads that the suite itself runs are learned from their servers' logs, and run again.
+//! `learn`: loads that the suite runs are learned from their servers' logs, and run again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::support::ensemble;
 use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, stdout, went_through};
 
-/// Times in µs that a history has.
+/// Times of a history, in µs.
 #[derive(Default)]
 struct Recorded {
     waits: Vec<u64>,
@@ -56,7 +56,7 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
     sorted[((share * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// A load, and what it must be learned as.
+/// A load, and what `learn` must find.
 struct Load {
     name: &'static str,
     lines: &'static str,
@@ -128,7 +128,7 @@ async fn loads_are_learned_from_their_servers_logs() {
         let name = load.name;
         assert_eq!((family.recipe, family.locks), (load.recipe, load.locks), "{name}");
         assert_eq!(family.acquisitions, recorded.acquired, "{name}: {:?}", family.endings);
-        // As a busy host stretches it; a free lock takes about as long.
+        // With the busy host's delays included; a free lock takes about as long.
         let handoff_us = quantile(&recorded.handoffs, 0.9);
         let [wait, hold] = [&family.wait, &family.hold].map(|times| times.as_ref().unwrap());
         let p50 = |times: &Times| times.p50;
@@ -162,7 +162,7 @@ async fn learned_scenario_runs_and_plans_without_edits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watch_sees_what_the_log_has() {
+async fn watch_sees_the_same_as_the_log() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));
     let watching = bench.spawn(&[
@@ -195,7 +195,7 @@ async fn watch_sees_what_the_log_has() {
 }
 
 #[test]
-fn wrong_directories_and_options_are_refused_with_a_remedy() {
+fn wrong_directories_and_options_are_refused_with_a_suggestion() {
     let bench = Bench::new();
     let empty: PathBuf = bench.path("data");
     for (typed, says) in [

@@ -11,10 +11,10 @@ use crate::support::ensemble;
 use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
-/// With as many simulations as are enough for what is asked here.
+/// With just enough simulations for these questions.
 const QUESTION: &str = "plan --clients 20 --rate 20/s --hold 5ms --slo 'wait.p99 < 30s' --simulate 2000";
 
-/// A run of which a plan can be made.
+/// A run on which a plan can be based.
 const KNOWN: &str = "name = \"known\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 60\nlocks = 3\n\
          hold = \"5ms\"\nduration = \"2s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n";
 
@@ -26,7 +26,7 @@ fn asked(bench: &Bench, more: &str) -> Output {
     bench.typed(&format!("{QUESTION} {more}")).output().unwrap()
 }
 
-/// The answer that it prints; the objective holds, or the host was too slow to tell.
+/// The printed answer; the objective is met, or the host was too slow to decide.
 fn answered(output: &Output) -> Value {
     went_through(output);
     serde_json::from_slice(&output.stdout).unwrap()
@@ -41,7 +41,7 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     went_through(&run.unwrap());
     // When a plan is made from it and verified for two seconds
     let verified = format!("--from known --verify --verify-for 2s --connect {connect} --json");
-    // Then it holds, or the host was too slow to tell
+    // Then the objective is met, or the host was too slow to decide
     let printed = answered(&asked(&bench, &verified));
     let schema: Value = serde_json::from_slice(&bench.output(&["schema", "plan"]).stdout).unwrap();
     let validator = Schema::new(&schema);
@@ -53,11 +53,11 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
         let verified = &printed["plan"]["verifications"][0];
         assert_eq!(verified["figures"].as_array().unwrap().len(), 4, "{verified}");
     }
-    // And the file is the same
+    // And the file has the same contents
     let dir = bench.path(printed["results"].as_str().unwrap());
     let stored: Value = serde_json::from_slice(&std::fs::read(dir.join("plan.json")).unwrap()).unwrap();
     assert_eq!(stored, printed["plan"]);
-    // And its page is there, and made again it is the same
+    // And its page exists, and regenerating it changes nothing
     let page = std::fs::read_to_string(dir.join("report.html")).unwrap();
     assert_eq!(
         printed["report"].as_str().unwrap(),
@@ -67,7 +67,7 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     std::fs::remove_file(dir.join("report.html")).unwrap();
     bench.shows(&format!("report '{}'", dir.display()));
     assert_eq!(std::fs::read_to_string(dir.join("report.html")).unwrap(), page);
-    // The same results answer for the load of a scenario: a few hot locks, and holds of which some are long
+    // The same results also answer for the load of a scenario: a few hot locks, and some long holds
     std::fs::write(
         bench.path("hot.toml"),
         "name = \"hot\"\nstrategies = [\"baton\"]\ncontenders = 20\nload = \"open\"\nrate = 40\nlocks = 10\npopularity = { zipf = 1.0 }\n\
@@ -89,18 +89,18 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
         assert!(answer["prediction"]["wait_p99"]["middle"].as_f64().unwrap() > 1_000.0, "{answer}");
         assert!(!told["plan"]["map"].as_array().unwrap().is_empty(), "{told}");
     }
-    // And from the plan itself follows what it was answered from, without what verified it
+    // And a plan based on the plan uses the same evidence, without its verification
     let again = asked(&bench, &format!("--from '{}' --json", dir.display()));
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"]["answers"], printed["plan"]["answers"]);
-    // And for people it says the same in words
+    // And the text output says the same
     let told = stdout(&asked(&bench, "--from known --all"));
     assert!(told.contains("predecessor-watch: ") && told.contains("! not known: "), "{told}");
 }
 
 #[test]
 fn a_light_load_over_many_locks_is_answered_from_its_own_measurement() {
-    // Given a run whose requests hardly ever wait for each other
+    // Given a run whose requests rarely wait for each other
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(
         "name = \"light\"\nstrategies = [\"baton\"]\ncontenders = 40\nload = \"open\"\nrate = 120\nlocks = 400\n\
@@ -111,14 +111,13 @@ fn a_light_load_over_many_locks_is_answered_from_its_own_measurement() {
     // When a plan is made for that load
     let asked = "plan --from-scenario scenario.toml --slo 'wait.p99 < 30s' --from known --json";
     let output = bench.typed(asked).output().unwrap();
-    // Then a plan from a trial that the host spoiled reports so
-    if run.status.code() == Some(4) {
-        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Then a plan from a trial that the host spoiled may be unknown
+    if (run.status.code(), output.status.code()) == (Some(4), Some(4)) {
         return;
     }
     // And otherwise the scenario's lock meets the objective, as measured, although there are too few handoffs to predict anything
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}\n{printed}", stderr(&output));
     let answer = &printed["plan"]["answers"][0];
     assert_eq!((&answer["strategy"], &answer["verdict"]["verdict"]), (&"baton".into(), &"held".into()));
     assert!(answer["measured"]["waits"].as_u64().unwrap() > 300, "{answer}");
@@ -137,20 +136,20 @@ fn a_plan_with_added_round_trip_time_uses_runs_with_that_time_only() {
     );
     let run = format!("run scenario.toml --connect {connect} --allow-faults --out far");
     went_through(&bench.typed(&run).output().unwrap());
-    // When the question has the same distance, then it is answered and verified at that distance
+    // When the question has the same added round-trip time, then it is answered and verified with it
     let verified = "--verify --verify-for 3s --allow-faults --json";
     let asked_there = format!("--from far --round-trip 6ms {verified} --connect {connect}");
     let printed = answered(&asked(&bench, &asked_there));
     let answer = &printed["plan"]["answers"][0];
     assert_eq!(printed["plan"]["left_out"], Value::Array(Vec::new()), "{answer}");
     if !answer["prediction"].is_null() {
-        // An acquire of a lock that nobody has takes two round trips
+        // Acquiring a free lock takes two round trips
         assert!(answer["prediction"]["wait_p50"]["middle"].as_f64().unwrap() > 12_000.0, "{answer}");
         let verified = &printed["plan"]["verifications"][0];
         let measured = verified["figures"][0]["measured"].as_f64().unwrap();
         assert!(measured > 12_000.0, "{verified}");
     }
-    // And any other distance is refused
+    // And any other round-trip time is refused
     for (other, says) in [("", "adds nothing"), ("--round-trip 50ms", "adds 50 ms")] {
         let said = bench.refuses(&format!("{QUESTION} --from far {other}"));
         assert!(said.contains("6 ms was added to its round trips") && said.contains(says), "{said}");
@@ -159,7 +158,7 @@ fn a_plan_with_added_round_trip_time_uses_runs_with_that_time_only() {
 
 #[test]
 fn an_interrupt_during_the_verification_keeps_the_answer() {
-    // Given a plan that is being verified
+    // Given a plan during its verification
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let example = example();
@@ -179,7 +178,7 @@ fn an_interrupt_during_the_verification_keeps_the_answer() {
     // When it is interrupted
     signal(child.id(), Signal::INT);
     let output = child.wait_with_output().unwrap();
-    // Then the answer is printed and kept, and it is said that nothing verified it
+    // Then the answer is printed and stored, with a note that it was not verified
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(printed["plan"]["answers"][0]["strategy"], "predecessor-watch");
@@ -192,7 +191,7 @@ fn an_interrupt_during_the_verification_keeps_the_answer() {
 #[test]
 #[ignore = "long: two minutes of a plan's measurements, and servers that are killed"]
 fn the_cost_of_each_kind_of_failure_is_measured_and_reported() {
-    // When things are broken once of each kind, under a load of two locks
+    // When each kind of failure happens once, under a load of two locks
     let bench = Bench::new();
     let broken = "--strategies predecessor-watch --locks 2 --failures 1";
     let printed =
@@ -213,11 +212,11 @@ fn the_cost_of_each_kind_of_failure_is_measured_and_reported() {
     // And a holder that crashed blocks one lock until its session has expired
     let holder = of("crash");
     assert!((8e6..14e6).contains(&us(&holder["gap"]["median_us"])), "{holder}");
-    // And the objective is judged while a server is missing, unless the queue was not as short as before by then
+    // And the objective is judged while a server is missing, unless the queue had not yet drained by then
     let follower = of("follower");
     assert!(!follower["meanwhile"].is_null() || follower["not_drained"] != 0, "{follower}");
     assert_eq!(of("rolling")["times"], 1);
-    // And another leader's death is compared with what that one cost
+    // And another leader's death is compared with the measured cost
     let checked = printed["plan"]["verifications"][0]["failures"].as_array().unwrap();
     assert_eq!(checked.len(), 1, "{checked:#?}");
     assert_eq!((&checked[0]["fault"], &checked[0]["times"]), (&leader["fault"], &Value::from(1)));
@@ -242,7 +241,7 @@ fn a_plan_for_returning_clients_is_verified_by_that_load() {
     let plan = &printed["plan"];
     let answer = &plan["answers"][0];
     assert!(answer["headroom"]["clients"].as_u64().is_some_and(|clients| clients >= 10), "{answer}");
-    // Clients that hold for a tenth of their time, and wait for each other: without that 79 a second
+    // Clients that hold for a tenth of their time, and wait for each other: without waits, 79 per second
     let throughput = answer["prediction"]["throughput"]["middle"].as_f64().unwrap();
     assert!((40.0..79.0).contains(&throughput), "{throughput}");
     let verified = &plan["verifications"][0]["figures"];

@@ -1,4 +1,4 @@
-//! Command lines that are refused before anything starts: `snapshots/` has each with its exit code and message.
+//! Command lines that are refused before anything starts: `snapshots/` contains each with its exit code and message.
 
 use crate::support::answered::answered;
 use crate::support::program::Bench;
@@ -6,8 +6,8 @@ use crate::support::program::Bench;
 const REFUSALS: &str = include_str!("snapshots/program__refusals__refusals.snap");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Writes the case's files, of which the first is `scenario.toml` and the others begin with `> name`, runs its
-/// command, which begins with `$`, and returns the exit code with what is printed.
+/// Writes the case's files (`scenario.toml` first, further ones after a line `> name`), runs its command (the line
+/// after `$`), and returns the exit code and the output.
 fn refused(case: &str) -> String {
     let (files, command) = case.split_once("$ ").unwrap();
     let bench = Bench::new();
@@ -18,7 +18,7 @@ fn refused(case: &str) -> String {
     let output = bench.typed(&command.trim().replace("ROOT", ROOT)).output().unwrap();
     assert!(bench.results().is_empty() && !bench.path("nowhere").exists(), "{case}");
     let told = bench.told(&output);
-    // The parser of the command line has its own words, and where servers are depends on the host.
+    // The command line's parser has its own wording, and the location of servers depends on the host.
     let others = ["Usage: ", "For more information", "  tip: ", "starting "];
     let is_ours = |line: &&str| !others.iter().any(|begin| line.starts_with(begin));
     if output.status.success() {

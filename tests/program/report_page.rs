@@ -1,5 +1,5 @@
-//! `report.html` as a browser shows it: headless Chromium opens the pages of the examples, at the sizes and in the colours
-//! in which people read them, with a probe at their end that looks at what is there and uses it.
+//! `report.html` in a browser: headless Chromium opens the pages of the examples in common sizes and colour schemes,
+//! with a probe at their end that inspects and uses the page.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,11 +15,11 @@ use crate::support::program::{Bench, measured_within, stderr};
 use crate::support::skip::skipped;
 use crate::support::{plans, records, run_dirs};
 
-/// What looks at the page when it has been loaded, and writes down what it found. Keyboard events are those of a person
-/// who has no mouse.
+/// Script that inspects the page once it is loaded, and records its findings. Keyboard events are those of a user
+/// without a mouse.
 const PROBE: &str = include_str!("../data/probe.html");
 
-/// The program of the browser; `None` where there is none.
+/// The browser's program; `None` if there is none.
 fn browser() -> Option<&'static str> {
     let works = |name: &&&str| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -38,8 +38,8 @@ fn planned(bench: &Bench) -> PathBuf {
     directory
 }
 
-/// The directory of a run with holes: a strategy without any figure, a violation, a trial that was cut short, a load that
-/// grew without end, and cells that only one strategy has.
+/// The directory of a run with gaps: a strategy without metrics, a violation, a trial that was cut short, a load that
+/// grew without end, and cells of only one strategy.
 fn with_holes(bench: &Bench) -> PathBuf {
     let of = |mut trial: Trial, strategy: &str, contenders: usize| {
         trial.spec.strategy.label = strategy.into();
@@ -74,7 +74,7 @@ fn page_of(bench: &Bench, name: &str) -> PathBuf {
     page
 }
 
-/// Runs the browser with a profile of its own.
+/// Runs the browser with its own profile.
 fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
     let profile = format!("--user-data-dir={}", bench.path("profile").display());
     let mut command = Command::new(program);
@@ -83,7 +83,7 @@ fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// What the probe found on that page in a window of that width.
+/// Findings of the probe on that page in a window of that width.
 fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> Value {
     let text = std::fs::read_to_string(page).unwrap();
     let with_probe = bench.path("probed.html");
@@ -114,13 +114,13 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
 fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
-    // Given the page of a plan, of a run with holes, and those of runs that are stored
+    // Given the page of a plan, of a run with gaps, and of stored runs
     for (name, charts_at_least) in [("plan", 1), ("holes", 3), ("example", 5), ("example-faults", 5)] {
         let page = page_of(&bench, name);
         for (width, dark) in [(1280, false), (500, true), (1920, true)] {
-            // When a person opens it
+            // When a user opens it
             let found = probed(&bench, program, &page, width, dark);
-            // Then nothing is wrong with it
+            // Then it has no errors
             assert_eq!(found["errors"], Value::Array(Vec::new()), "{name}");
             assert!(found["overflow"].as_i64().unwrap() <= 1, "{name} at {width}: {found}");
             assert_eq!(found["paper"] == "rgb(27, 27, 27)", dark, "{name}: {}", found["paper"]);
@@ -145,7 +145,7 @@ fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
                     "{name}: {chart}"
                 );
             }
-            // And a strategy can be switched off
+            // And a strategy can be hidden
             let lines = |at: usize| found["switched"][at].as_u64().unwrap();
             assert!(lines(0) > 0 && lines(1) == 0, "{name}: {}", found["switched"]);
             // And a table can be sorted by a button that keeps the focus
@@ -166,13 +166,13 @@ fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
     }
 }
 
-/// Pixels in a row or a column of those that a glance sees as one.
+/// Width and height of a block, in pixels.
 const BLOCK: usize = 16;
-/// By how much a block may differ in brightness, of 255, and yet look the same.
+/// Largest difference in a block's brightness, out of 255, that is invisible at a glance.
 const SAME: u8 = 32;
 
-/// How bright each block of a picture is: enough to see that something is missing, cut off or somewhere else, too little
-/// to see how a browser smooths its letters.
+/// Brightness of each block of a picture: fine enough to show that something is missing, cut off or moved, too coarse
+/// to show how a browser smooths its letters.
 #[derive(PartialEq, Eq)]
 struct Glance {
     columns: usize,
@@ -218,7 +218,7 @@ impl Glance {
     }
 }
 
-/// The width of a picture, its samples row by row, and how many there are of a pixel.
+/// The width of a picture, its samples row by row, and the number of samples per pixel.
 fn decoded(file: &Path) -> (usize, Vec<u8>, usize) {
     let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(file).unwrap()));
     let mut reader = decoder.read_info().unwrap();
@@ -257,7 +257,7 @@ fn pages_look_unchanged() {
                 seen.write(&before);
                 continue;
             }
-            // Then it looks as it did when somebody last looked at it
+            // Then it looks as it did when a person last reviewed it
             let differs = Glance::read(&before).differs(&seen);
             if differs > 0.02 {
                 changed.push(format!("{}: {:.0} % of it", picture.display(), 100.0 * differs));

@@ -1,8 +1,8 @@
-//! A run that is cut short at any point, in any way, keeps the trials that had ended, and `run --resume` completes it to the
-//! trials of a run that nothing disturbed.
+//! A run that is cut short at any point, in any way, keeps its finished trials, and `run --resume` completes it to the
+//! same trials as an undisturbed run.
 //!
-//! The points are drawn; a failure prints the seed, and `ZKLOCKBENCH_SEED` draws them again. The short version has a point or
-//! two of each kind.
+//! The points are random; a failure prints the seed, and `ZKLOCKBENCH_SEED` repeats them. The short version has one or
+//! two points of each kind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,23 +28,23 @@ const SCENARIO: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\", \
                         hold = \"5ms\"\nduration = \"300ms\"\nwarm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nrepetitions = 3\n\
                         session_timeout = \"4s\"\n[ensemble]\nservers = 1\n";
 const NAME: &str = "cut";
-/// A host that others load may be slow.
+/// Long enough for a busy host.
 const LONG: Duration = Duration::from_secs(120);
 
-/// What makes a trial the one that it is: label, contenders, repetition, seed.
+/// Identity of a trial: label, contenders, repetition, seed.
 type Identity = (String, usize, u32, u64);
 
 fn identity(spec: &TrialSpec) -> (usize, Identity) {
     (spec.index, (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed))
 }
 
-/// The trials of a run that nothing disturbs.
+/// Trials of an undisturbed run.
 fn undisturbed() -> BTreeMap<usize, Identity> {
     let parsed = parse("short", SCENARIO, &zklockbench_load::catalog()).unwrap();
     TrialPlan::of(&parsed.scenario).trials.iter().map(identity).collect()
 }
 
-/// Tries that at each of the points, a few at a time; each has random numbers of its own.
+/// Makes an attempt at each of the points, a few at a time, each with its own random numbers.
 fn at_each_point(attempt: impl Fn(&mut ChaCha8Rng) + Sync) {
     const AT_ONCE: usize = 4;
     let given = std::env::var("ZKLOCKBENCH_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -60,7 +60,7 @@ fn at_each_point(attempt: impl Fn(&mut ChaCha8Rng) + Sync) {
     });
 }
 
-/// The directory that a run has, whether it goes on, was killed or has ended.
+/// Directory of a run, whether it is in progress, was killed or has ended.
 fn directory(parent: &Path) -> Option<PathBuf> {
     [format!(".{NAME}.partial"), NAME.to_owned()]
         .map(|name| parent.join(name))
@@ -68,7 +68,7 @@ fn directory(parent: &Path) -> Option<PathBuf> {
         .find(|path| path.is_dir())
 }
 
-/// The trials that the run has recorded and that ran to their end, each with the digest of its file.
+/// Finished trials that the run has recorded, each with the digest of its file.
 fn recorded(parent: &Path) -> BTreeMap<String, String> {
     let Some(dir) = directory(parent) else { return BTreeMap::new() };
     let json = |name: &str| -> serde_json::Value {
@@ -84,7 +84,7 @@ fn recorded(parent: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Waits for so long after that trial was begun, or until the program has ended.
+/// Waits this long after that trial has begun, or until the program has ended.
 fn until(child: &Watched, parent: &Path, trials: usize, beyond: Duration) {
     let deadline = Instant::now() + LONG;
     let is_over = || !Path::new(&format!("/proc/{}/fd/0", child.pid())).exists();
@@ -94,7 +94,7 @@ fn until(child: &Watched, parent: &Path, trials: usize, beyond: Duration) {
     std::thread::sleep(beyond);
 }
 
-/// That every trial which had been recorded is there, as it was, and judged; gives the trials that need not be made again.
+/// Checks that every recorded trial still exists, unchanged and judged; returns the trials that need no rerun.
 fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &str) -> Vec<Trial> {
     let Some(dir) = directory(parent) else {
         assert!(before.is_empty(), "{before:?} are gone: {said}");
@@ -114,10 +114,10 @@ fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &
     stored.trials.into_iter().filter(|trial| !is_unfinished(trial)).collect()
 }
 
-/// Resumes what is there until it is whole, and sees that it then is what a run comes to that nothing disturbed.
+/// Resumes the run until it is complete, and checks that the result equals that of an undisturbed run.
 fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     let Some(dir) = directory(parent) else { return };
-    // By the name that it should have, wherever it lies
+    // By its final name, wherever it is
     let name = parent.join(NAME);
     let words = [&["run", "--resume", name.to_str().unwrap()], more].concat();
     let output = bench.output(&words);
@@ -128,7 +128,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     went_through(&output);
     let stored = zklockbench_results::read(&name).unwrap();
     assert_eq!(stored.run.outcome.ending, RunEnding::Complete);
-    // Trials that a busy host spoiled were made again, under numbers of their own
+    // Trials that a busy host spoiled were rerun, under new numbers
     let all: BTreeMap<usize, &Trial> =
         stored.trials.iter().chain(&stored.replaced).map(|trial| (trial.spec.index, trial)).collect();
     let planned = all.values().filter(|trial| trial.spec.makes_up_for.is_none());
@@ -157,7 +157,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     assert_eq!(rows, all.keys().copied().collect::<Vec<_>>());
     let checked = bench.output(&["check", name.to_str().unwrap()]);
     assert_eq!(checked.status.code(), output.status.code(), "{}", stderr(&checked));
-    // And then there is nothing more to do
+    // And then nothing remains to be done
     let again = bench.output(&words);
     assert_eq!(again.status.code(), output.status.code(), "{}", stderr(&again));
     assert!(stderr(&again).contains("nothing to do"), "{}", stderr(&again));
@@ -168,7 +168,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     );
 }
 
-/// Cuts a run short at drawn points, sometimes also when it is resumed, in that way; then completes it.
+/// Cuts a run short at random points in this way, sometimes also when it is resumed; then completes it.
 fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng) + Sync) {
     let trials = undisturbed().len();
     at_each_point(|random| {
@@ -189,13 +189,13 @@ fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng) + Sync) {
             let (after, beyond) = (random.random_range(there.len()..=trials), random.random_range(0..400));
             until(&child, &parent, after, Duration::from_millis(beyond));
             let before = recorded(&parent);
-            // It may have ended meanwhile, which is a point, too.
+            // It may have ended meanwhile, which is also a valid point.
             cut_short(child.pid(), random);
             let (_, said) = child.end();
             there = kept(&bench, &parent, &before, &said);
         }
         let mut of_connect = vec!["--no-floor"];
-        // Where it is, is in the record
+        // The record states where it is
         if random.random() {
             of_connect.extend(["--connect", &connect]);
         }
@@ -214,9 +214,9 @@ fn kill_9_loses_no_finished_trial() {
     cut(|pid, _| send(pid, Signal::KILL));
 }
 
-/// A supervisor's signal or a closed terminal's, sometimes with another one right after it.
+/// A signal from a supervisor or a closed terminal, sometimes followed immediately by another one.
 #[test]
-fn signals_cost_no_trial_that_had_ended() {
+fn signals_lose_no_finished_trial() {
     cut(|pid, random| {
         send(pid, if random.random() { Signal::TERM } else { Signal::HUP });
         if random.random() {
@@ -251,13 +251,13 @@ fn a_full_disk_loses_no_finished_trial() {
         }
         let (_, said) = child.end();
         let there = kept(&bench, &parent, &before, &said);
-        // When there is room again
+        // When there is space again
         assert!(mount("remount,size=64m"));
         completed(&bench, &parent, &there, &more);
     });
 }
 
-/// A file system that goes with its test.
+/// A file system that is unmounted with its test.
 struct Mounted<'a>(&'a Path);
 
 impl Drop for Mounted<'_> {
@@ -300,7 +300,7 @@ fn a_run_is_resumed_by_one_process_with_its_original_options() {
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(why), "{words:?}: {}", stderr(&output));
     };
-    // While it goes on, and with what would change what is measured
+    // While it is in progress, and with options that would change the measurement
     refused(&[], "is in use");
     signal(child.pid(), Signal::KILL);
     child.end();
@@ -310,7 +310,7 @@ fn a_run_is_resumed_by_one_process_with_its_original_options() {
     refused(&["--connect", "127.0.0.1:1"], "the run was on");
     refused(&["--compose", "x.yaml", "--connect", &connect], "cannot be used with");
     refused(&["--tls"], "add --connect");
-    // And its name leads to the way on
+    // And an error about its name suggests resuming it
     let taken = bench.output(&[&first[..], &at].concat());
     assert!(stderr(&taken).contains("zklockbench run --resume"), "{}", stderr(&taken));
 
@@ -320,7 +320,7 @@ fn a_run_is_resumed_by_one_process_with_its_original_options() {
     let (code, said) = resumed.end();
     assert!(matches!(code, Some(0 | 4)), "{said}");
     assert!(said.contains("of 6 trials are there"), "{said}");
-    // Its record, its summary and its page say so, and all trials have a history
+    // Its record, its summary and its page state that, and all trials have a history
     let stored = zklockbench_results::read(Path::new(name)).unwrap();
     assert_eq!(stored.run.segments.len(), 2);
     assert!(stored.run.segments[0].outcome.why.as_ref().unwrap().contains("killed"));
@@ -349,12 +349,12 @@ fn clean_notices_that_the_sessions_of_a_killed_run_are_gone() {
     eventually("it shows that it is alive", LONG, || {
         left().iter().any(|run| run.shows_life && run.ephemeral > 0)
     });
-    // While it is alive it is spared
+    // While it is alive, it is kept
     let cleaned = bench.output(&["clean", "--connect", &connect, "--all"]);
     assert!(stdout(&cleaned).contains("may be in progress"), "{}", stdout(&cleaned));
     signal(child.pid(), Signal::KILL);
     child.end();
-    // And removed as soon as its sessions have ended, not ten minutes later
+    // And it is removed as soon as its sessions have ended, not ten minutes later
     eventually("clean removes it", Duration::from_secs(40), || {
         bench.output(&["clean", "--connect", &connect, "--all"]);
         left().is_empty()

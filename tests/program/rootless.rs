@@ -1,5 +1,5 @@
-//! Without root, servers are cut off from each other in a user namespace of the suite's own; and where the system does
-//! not allow that, both `validate` and `run` say so.
+//! Without root, servers are cut off from each other in the suite's own user namespace. If the system does not allow
+//! that, both `validate` and `run` report it.
 
 #![cfg(target_os = "linux")] // namespaces
 
@@ -13,7 +13,7 @@ use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 
-/// A user and a group without rights, as on every system.
+/// A user and a group without rights, which every system has.
 const NOBODY: u32 = 65_534;
 const PARTITION: &str = "name = \"partition\"
 strategies = [\"curator-mutex\"]
@@ -30,7 +30,7 @@ at = \"500ms\"
 duration = \"5s\"
 ";
 
-/// What a user without rights can read and write: the program, and a bench.
+/// Files that a user without rights can read and write: the program, and a bench.
 struct Ordinary {
     bench: Bench,
     program: PathBuf,
@@ -41,8 +41,8 @@ impl Ordinary {
     fn new() -> Self {
         let bench = Bench::new();
         let program = bench.path("zklockbench");
-        // By a process of its own: what another test starts meanwhile would have the file open for writing, and nobody could
-        // run it.
+        // By a separate process: otherwise, a process started by another test could have the file open for writing, and
+        // it could not be run.
         let copied =
             Command::new("cp").arg(env!("CARGO_BIN_EXE_zklockbench")).arg(&program).status().unwrap();
         assert!(copied.success(), "{copied}");
@@ -56,7 +56,7 @@ impl Ordinary {
         Self { bench, program, user }
     }
 
-    /// The program as that user, after those words.
+    /// Command that runs the program as that user, with these words in front.
     fn command(&self, before: &[&str], arguments: &[&str]) -> Command {
         let words = [before, &[self.program.to_str().unwrap()], arguments].concat();
         self.bench.command_of(words[0], &words[1..])
@@ -74,7 +74,7 @@ impl Ordinary {
         self.bench.listen(self.run(&["run", "scenario.toml", "--data-dir", "data"]))
     }
 
-    /// Whether it can move to a user namespace here; says why not.
+    /// Whether it can move to a user namespace here; prints why not.
     fn is_let(&self) -> bool {
         let output = self.run(&["validate", "scenario.toml"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -124,11 +124,11 @@ fn a_signal_stops_a_rootless_run_in_order_and_a_kill_leaves_no_server() {
         assert_eq!(ended, code, "{said}");
         eventually("no server is left", Duration::from_secs(20), || ordinary.bench.servers().is_empty());
     }
-    // The first one's results are there, the second one's are not.
+    // The results of the first run exist, those of the second do not.
     assert_eq!(ordinary.bench.results().len(), 1);
 }
 
-/// A user namespace below which there can be no other; as long as the process in it lives.
+/// A user namespace in which no further ones can be created; it lasts as long as its process.
 struct Forbidden(Child);
 
 impl Forbidden {
@@ -143,7 +143,7 @@ impl Forbidden {
         made
     }
 
-    /// The program as nobody in there.
+    /// Runs the program as the user `nobody` in there.
     fn run(&self, ordinary: &Ordinary, arguments: &[&str]) -> Output {
         let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && \
                       exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
@@ -170,14 +170,14 @@ fn without_user_namespaces_validate_warns_and_run_refuses() {
     let (ordinary, forbidden) = (Ordinary::new(), Forbidden::make());
     let why = "servers cannot be partitioned here: it needs root or a user namespace, and neither is available: \
                no more of them are allowed (sysctl user.max_user_namespaces)";
-    // Given a scenario that is right, but cannot be run here
+    // Given a scenario that is valid but cannot be run here
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml"]);
     assert_eq!(validated.status.code(), Some(0), "{}", stderr(&validated));
     assert!(stderr(&validated).contains(&format!("the file is right, but it cannot be run here: {why}")));
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&stdout(&validated)).unwrap();
     assert!(shown["not_here"].as_str().unwrap().starts_with(why), "{shown}");
-    // When it is run all the same
+    // When it is run anyway
     let run = forbidden.run(&ordinary, &["run", "scenario.toml", "--data-dir", "data"]);
     // Then nothing is started
     assert_eq!(run.status.code(), Some(3), "{}", stderr(&run));

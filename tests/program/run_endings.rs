@@ -1,4 +1,4 @@
-//! However a run ends, nothing is left behind, and what was measured is kept.
+//! However a run ends, nothing is left behind, and finished measurements are kept.
 
 use crate::support::depth;
 use crate::support::ensemble;
@@ -28,7 +28,7 @@ duration = \"500ms\"
 ensemble = { servers = 1 }
 ";
 
-/// A small disk in memory, as only root can mount one.
+/// A small disk in memory, which only root can mount.
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
@@ -63,13 +63,13 @@ fn a_full_data_directory_is_named_as_the_cause() {
     }
 }
 
-/// Starts a run on servers of its own.
+/// Starts a run on its own servers.
 fn started(bench: &Bench, scenario: &str) -> Watched {
     bench.scenario(scenario);
     bench.listen(bench.typed("run scenario.toml --data-dir data"))
 }
 
-/// Starts a long one, and waits until it is measuring.
+/// Starts a long run, and waits until it is measuring.
 fn measuring(bench: &Bench) -> Watched {
     let child = started(bench, LONG);
     eventually("the servers are warm", Duration::from_secs(90), || child.has_said("the first trial begins"));
@@ -78,7 +78,7 @@ fn measuring(bench: &Bench) -> Watched {
     child
 }
 
-/// How many queue nodes there are, by what the servers say.
+/// Number of queue nodes, as reported by the servers.
 fn queued(ports: &[u16]) -> i64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ask =
@@ -108,7 +108,7 @@ fn left_on(connect: &str) -> usize {
 #[test]
 fn a_normal_end_leaves_complete_results_and_no_server() {
     let bench = Bench::with(SHORT);
-    // Warming up is most of what it costs, and each server's share of that is the same.
+    // Warming up is most of its cost, and each server's share of that is the same.
     let servers = depth::of("1", "3");
     let mut command = bench.typed(&format!("run scenario.toml --data-dir data --servers {servers}"));
     command.env_remove("ZKLOCKBENCH_COLD").env_remove("ZKLOCKBENCH_NO_CHARTS");
@@ -181,7 +181,7 @@ fn a_full_disk_loses_neither_finished_trials_nor_the_table() {
     if !mount(&["-t", "tmpfs", "-o", "size=160k", "tmpfs"]).is_ok_and(|status| status.success()) {
         return skipped("a small file system cannot be mounted here");
     }
-    // (Charts and page are what fills it.)
+    // (Charts and page fill the disk.)
     let output = bench.drawn(&["run", "scenario.toml", "--data-dir", "data", "--out", "small"]);
     let left = std::fs::read_dir(&out).unwrap().flatten().next().map(|entry| entry.path());
     let read = left.map(|dir| bench.output(&["check", dir.to_str().unwrap()]));
@@ -211,7 +211,7 @@ fn a_lost_ensemble_ends_the_run_with_an_error_and_partial_results() {
     for pid in bench.servers() {
         signal(pid, Signal::KILL);
     }
-    // The session timeout of 4 s and 10 s more.
+    // The session timeout of 4 s, plus 10 s.
     eventually("it says why it ends", Duration::from_secs(14), || child.has_said("the ensemble was lost"));
     let (code, said) = child.end();
     assert_eq!(code, Some(3), "{said}");
@@ -234,24 +234,24 @@ fn an_interrupted_run_on_a_foreign_ensemble_leaves_no_node() {
 
 #[test]
 fn a_run_repeats_until_precise_or_at_its_limit() {
-    // Given a scenario of one repetition, which says nothing of how precise it is
+    // Given a scenario with one repetition, from which the precision is unknown
     let bench = Bench::with(
         "name = \"precise\"\nstrategies = [\"predecessor-watch\", \"baton\"]\ncontenders = 3\nhold = \"50ms\"\n\
          duration = \"1s\"\nrepetitions = 1\nprecision = \"20%\"\nrepetitions_at_most = 6\n[ensemble]\nservers = 1\n",
     );
     let output = bench.typed("run scenario.toml --data-dir data --json").output().unwrap();
     let said = stderr(&output);
-    // Then rounds of both strategies are added, as many as an interval takes
+    // Then rounds of both strategies are added, as many as an interval needs
     let stored = bench.stored();
     let precision = stored.run.precision.clone().unwrap();
     assert_eq!(precision.rounds, 6, "{precision:?}\n{said}");
     assert_eq!(stored.trials.len(), 2 * precision.rounds as usize);
     assert_eq!(stored.run.planned_trials, stored.trials.len());
     assert!(said.contains("running another repetition of each"), "{said}");
-    // And what it says of them is so
+    // And the reported precision is correct
     let half_width = precision.widest.and_then(|widest| widest.half_width);
     assert_eq!(precision.reached, half_width.is_some_and(|half| half <= 0.2), "{half_width:?}");
-    // And the summary has one cell for each strategy, in the directory and in what is printed
+    // And the summary has one cell for each strategy, in the directory and in the output
     let text = std::fs::read_to_string(bench.results()[0].join("summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
     let printed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();

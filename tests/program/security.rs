@@ -62,7 +62,7 @@ fn sessions_of_the_suite_and_of_drivers_authenticate_by_sasl() {
     }
     assert!(faults(&bench).iter().all(|(_, proved, _)| *proved), "{:?}", faults(&bench));
     assert_secret_is_in_no_file_of(&bench.path("results"));
-    // And nothing is left, as another command with the password from a file sees.
+    // And no node is left, as another command sees with the password from a file.
     std::fs::write(bench.path("password"), format!("{PASSWORD}\n")).unwrap();
     let words = [
         "clean",

@@ -1,4 +1,4 @@
-//! Sessions that expire during a trial are reported, and their contenders go on with new ones.
+//! Sessions that expire during a trial are reported, and their contenders continue with new ones.
 
 use crate::support::ensemble;
 use crate::support::program;
@@ -15,7 +15,7 @@ use crate::support::program::{Bench, went_through};
 
 #[tokio::test]
 async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
-    // Given a server that stands still for longer than a session lives, as in a long pause of its JVM
+    // Given a server that is paused for longer than a session lives, as in a long garbage collection of its JVM
     let local = ensemble::start(1).await;
     let pid = local.pids()[0];
     let pause = async {
@@ -23,11 +23,11 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         program::signal(pid, Signal::CONT);
     };
-    // When contenders with short sessions are at work, which go on with them after a lost connection
+    // When contenders with short sessions acquire, and continue with their session after a lost connection
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nacquisitions = 60\n\
                  session_timeout = \"1s\"\nin_doubt = \"keep-session\"\n";
     let trial = trials::run_while(&local, lines, pause).await;
-    // Then the expiries are reported, everybody is back, and the lock was acquired in the last second
+    // Then the expiries are reported, every contender has rejoined, and the lock was acquired in the last second
     assert!(trial.sessions.expired > 0, "{:?} {:?}", trial.sessions, trial.errors);
     assert!(trial.sessions.rejoined >= trial.sessions.expired, "{:?}", trial.sessions);
     assert_eq!(trial.cut_short, None);
@@ -38,7 +38,7 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
 
 #[test]
 fn nodes_end_with_their_session_where_servers_do_not_log_which() {
-    // As servers before 3.6 do, and later ones with this property.
+    // As on servers before 3.6, and on later ones with this property.
     let scenario = "name = \"crash\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
                     warm_up = \"0s\"\nduration = \"6s\"\nrepetitions = 1\nsession_timeout = \"2s\"\n\
                     ensemble = { servers = 1 }\n[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"1500ms\"\n";
@@ -60,7 +60,7 @@ async fn a_multi_that_failed_created_nothing_in_the_servers_log() {
     let client = target.client(Duration::from_secs(10)).await.unwrap();
     let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client.create("/l", &[], &persistent).await.unwrap();
-    // Its create stands in the log as it was asked for.
+    // Its create is in the log as requested.
     let mut multi = client.new_multi_writer();
     multi.add_create("/l/failed", &[], &persistent).unwrap();
     multi.add_delete("/l/missing", None).unwrap();

@@ -1,4 +1,4 @@
-//! Ensembles that others disturb, or that do not let everybody in: nothing is dropped, and the results show it.
+//! Ensembles that other programs disturb, or that refuse some contenders: nothing is dropped, and the results show it.
 
 use crate::support::ensemble;
 use std::path::{Path, PathBuf};
@@ -28,20 +28,20 @@ fn an_outage_in_one_of_three_repetitions_keeps_all_three_and_is_shown() {
     let child = bench.watch(&["run", "scenario.toml", "--data-dir", "data", "--no-progress"]);
     eventually("one repetition has ended", Duration::from_secs(90), || child.has_said("[1/3]"));
     std::thread::sleep(Duration::from_millis(1_500));
-    // When all servers stand still for a while
+    // When all servers are paused for a while
     let servers = bench.servers();
     assert_eq!(servers.len(), 3);
     servers.iter().for_each(|pid| signal(*pid, Signal::STOP));
     std::thread::sleep(Duration::from_millis(1_500));
     servers.iter().for_each(|pid| signal(*pid, Signal::CONT));
     let (code, said) = child.end();
-    // Then each repetition is there and counts
+    // Then each repetition exists and counts
     let trials = bench.stored().trials;
     assert_eq!(trials.len(), 3, "{said}");
     for trial in &trials {
         assert_eq!(&trial.cut_short, &None, "{said}");
     }
-    // And the second one tells of it: somebody waited for as long, and the lock stood still
+    // And the second one shows it: a contender waited for that long, and the lock was not acquired
     let longest = |trial: &Trial| trial.tallies.iter().map(|tally| tally.longest_wait_us).max().unwrap_or(0);
     assert!(longest(&trials[1]) >= 1_400_000, "{}", longest(&trials[1]));
     let stood = trials[1].standstill.as_ref().map(|stood| stood.lasted_us);
@@ -60,10 +60,10 @@ fn below(directory: &Path, name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How many connections of one host each server lets in.
+/// Number of connections from one host that each server accepts.
 const ROOM: usize = 10;
 
-/// Three servers that let in so many, and no more, and do not report their limit.
+/// Three servers that accept this many connections, and do not report their limit.
 async fn narrow(data: &Path) -> Local {
     let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
     let spec =
@@ -91,11 +91,11 @@ async fn narrow(data: &Path) -> Local {
     local
 }
 
-/// Sessions on that server, as many as it lets in but for some.
+/// Opens sessions on that server, as many as it accepts minus `but`.
 async fn fill(server: &str, but: usize) -> Vec<Client> {
     let target = Target { connect: server.to_owned(), access: Access::default() };
     let mut clients = Vec::new();
-    // One by one: a server that many knock at together looks at its limit too late, and lets more of them in.
+    // One by one: with concurrent connections, a server checks its limit too late, and accepts more.
     while clients.len() < ROOM - but {
         clients.push(target.client(Duration::from_secs(20)).await.unwrap());
     }
@@ -105,7 +105,7 @@ async fn fill(server: &str, but: usize) -> Vec<Client> {
 #[tokio::test]
 #[ignore = "long: three servers that let few in, and contenders who wait to be let in"]
 async fn contenders_refused_by_every_server_are_reported_and_the_run_is_not_green() {
-    // Given servers that have room for one more connection
+    // Given servers that accept one more connection
     let data = tempfile::tempdir_in(ensemble::fast_dir().unwrap_or_else(std::env::temp_dir)).unwrap();
     let local = narrow(data.path()).await;
     let addresses = local.addresses();
@@ -113,7 +113,7 @@ async fn contenders_refused_by_every_server_are_reported_and_the_run_is_not_gree
     for (server, but) in addresses.iter().zip([1, 0, 0]) {
         others.extend(fill(server, but).await);
     }
-    // When 50 contenders come, and six others leave while they wait
+    // When a run has 50 contenders, and six other clients disconnect while they wait
     let bench = Bench::with(
         "name = \"crowd\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 50\nhold = \"20ms\"\n\
          duration = \"2s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n",
@@ -127,7 +127,7 @@ async fn contenders_refused_by_every_server_are_reported_and_the_run_is_not_gree
     }
     let (code, said) = tokio::task::spawn_blocking(move || child.end()).await.unwrap();
     drop(others);
-    // Then the trial says how many took part, and counts as a part of what was asked for
+    // Then the trial states how many took part, and counts as partial
     let trial = bench.stored().trials.remove(0);
     let took_part = trial.took_part();
     println!("{took_part} of 50 took part");

@@ -1,4 +1,4 @@
-//! An ensemble that other clients use: the load is limited, and ends when the servers become slow.
+//! An ensemble that other clients use: the load is limited, and ends if the servers become slow.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::program::{Bench, stderr, stdout, went_through};
 const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
                       duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
 
-/// The program without the permission that tests give it otherwise.
+/// The program without the permission that tests otherwise give it.
 fn polite(bench: &Bench, words: &[&str]) -> Command {
     let mut command = bench.command(words);
     command.env_remove("ZKLOCKBENCH_ALLOW_SATURATION");
@@ -33,7 +33,7 @@ async fn left(connect: &str) -> Vec<String> {
     left
 }
 
-/// Runs the scenario on that ensemble while this thread goes on.
+/// Runs the scenario on that ensemble while this thread continues.
 fn run(connect: &str, scenario: &str, more: &[&str]) -> JoinHandle<(Bench, Output)> {
     let bench = Bench::with(scenario);
     let words = [&["run", "scenario.toml", "--no-progress", "--connect", connect], more].concat();
@@ -56,8 +56,8 @@ fn rate(bench: &Bench) -> f64 {
 async fn load_is_limited_only_while_other_clients_are_connected() {
     let local = ensemble::start(1).await;
     let connect = local.connect();
-    // The host's hiccups must not end what is compared here.
-    // A lock for each contender, so that requests and not handoffs set the rate, on a slow host as well.
+    // The host's hiccups must not end the compared runs. There is a lock for each contender, so that requests instead
+    // of handoffs determine the rate, on a slow host as well.
     let scenario = format!("{CLOSED}locks = 4\n");
     let run = |more: &[&str]| run(&connect, &scenario, &[&["--stop-if-latency", "1000x"], more].concat());
     // Given no other client
@@ -67,7 +67,7 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
     assert!(!stderr(&alone).contains("load limited"), "{}", stderr(&alone));
     let unlimited = rate(&bench);
     assert!(unlimited > 300.0, "{unlimited} requests/s without a limit");
-    // When another is connected
+    // When another client is connected
     let other = client(&connect).await;
     let (bench, limited) = run(&[]).await.unwrap();
     assert!(matches!(limited.status.code(), Some(0 | 4)), "{}", stderr(&limited));
@@ -79,7 +79,7 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
         (100.0..230.0).contains(&rate_when_limited),
         "{rate_when_limited} requests/s with a limit of 200"
     );
-    // Then it may be allowed more, or everything
+    // Then options may allow a higher rate, or any rate
     let (bench, more) = run(&["--at-most", "50/s"]).await.unwrap();
     assert!(matches!(more.status.code(), Some(0 | 4)), "{}", stderr(&more));
     assert!(rate(&bench) < 70.0, "{} requests/s with a limit of 50", rate(&bench));
@@ -132,7 +132,7 @@ async fn run_ends_when_the_servers_become_slow_and_leaves_nothing() {
     let connect = local.connect();
     let _other = client(&connect).await;
     let run = run(&connect, &CLOSED.replace("3s", "60s"), &["--no-floor"]);
-    // The server stands still for most of the time, as one that is overloaded does.
+    // The server is paused for most of the time, like an overloaded one.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let server = Pid::from_raw(i32::try_from(local.pids()[0]).unwrap()).unwrap();
     while !run.is_finished() {

@@ -1,4 +1,4 @@
-//! `sweep`: points as processes of their own on one ensemble, and what is left of a sweep that was killed.
+//! `sweep`: each point is a process on a shared ensemble; and the directory that a killed sweep leaves.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,7 +21,7 @@ fn finished(directory: &Path) -> SweepFile {
 #[test]
 fn a_series_with_a_link_in_place_of_a_folder_is_not_resumed() {
     let bench = Bench::with(SHORT);
-    // Given what is left of a sweep that was stopped before its first run had ended
+    // Given the directory of a sweep that was stopped before its first run had ended
     let sweep = "sweep scenario.toml --over contenders=1,2 --data-dir data --out other --run-id swept";
     let child = bench.listen(bench.typed(sweep));
     eventually("the first run has begun", Duration::from_secs(90), || child.has_said("[1]"));
@@ -53,7 +53,7 @@ fn a_killed_sweep_resumes_without_repeating_points() {
     let directory = bench.results().pop().unwrap();
     let before = finished(&directory);
     assert_eq!((before.runs.len(), before.ending), (2, Ending::GoingOn));
-    // And in whose directory others have put notes of their own, and links
+    // And in whose directory others have put their own notes, and links
     let notes = ["points/notes/precious.txt", "points/017/precious.txt"];
     for note in notes {
         let note = directory.join(note);
@@ -73,11 +73,11 @@ fn a_killed_sweep_resumes_without_repeating_points() {
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
     assert!(said.contains("going on after 2 runs"), "{said}");
-    // Then all of that is as it was
+    // Then all of these are unchanged
     for note in notes.map(|note| directory.join(note)).iter().chain([&far]) {
         assert_eq!(fs::read_to_string(note).unwrap(), "precious", "{}", note.display());
     }
-    // And what was finished, too, and every point has been measured twice
+    // And so are the finished runs, and every point has been measured twice
     let after = finished(&directory);
     assert_eq!(after.runs[..2], before.runs[..]);
     assert_eq!(after.samples[..before.samples.len()], before.samples[..]);
@@ -87,12 +87,12 @@ fn a_killed_sweep_resumes_without_repeating_points() {
         assert_eq!(points.iter().map(|point| point.at.x).collect::<Vec<_>>(), [1.0, 2.0, 4.0]);
         assert!(points.iter().all(|point| point.repetitions >= 2), "{shown}");
     }
-    // And each run is an ordinary one, in its place
+    // And each run is an ordinary one, in its own directory
     for run in &after.runs {
         let stored = zklockbench_results::read(&directory.join("points").join(&run.directory)).unwrap();
         assert_eq!(stored.run.seed, run.seed);
         let told: Vec<_> = stored.trials.iter().map(|trial| trial.spec.contenders as f64).collect();
-        // One strategy may need it once more, the other not.
+        // One strategy may need another repetition, and the other not.
         assert!(!told.is_empty() && told.iter().all(|contenders| *contenders == run.at.x), "{told:?}");
     }
     let sound = after.samples.iter().filter(|sample| sample.state == State::Sound);
@@ -106,7 +106,7 @@ fn a_sweep_over_the_session_timeout_shows_how_long_a_crashed_holder_blocks_the_l
     // Given a scenario whose only fault is a crash
     let crash = "[[fault]]\nkind = \"crash\"\nat = \"500ms\"\n";
     let bench = Bench::with(&format!("{}{crash}", SHORT.replace("500ms", "4s")));
-    // When two timeouts are swept, of which the servers grant the first longer than asked
+    // When two timeouts are swept, the first of which the servers extend
     let typed = "sweep scenario.toml --over session_timeout=500ms,2s --strategies predecessor-watch \
                  --data-dir data --cold --budget 2m";
     let shown = bench.shows(typed);
@@ -134,7 +134,7 @@ fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
     assert!(began.elapsed() < Duration::from_secs(15 * 60));
     let file = finished(&bench.results().pop().unwrap());
     assert_eq!(file.findings.len(), 4);
-    // Each strategy was asked up to 1,000, or until it or the generator broke down
+    // Each strategy was measured up to 1,000 contenders, or until it or the generator broke down
     for finding in &file.findings {
         let last = finding.series.points.last().unwrap();
         assert!(last.at.x >= 1000.0 || last.state != State::Sound, "{}: {last:?}", finding.series.strategy);

@@ -1,5 +1,5 @@
-//! `scripts/test` and Docker: nothing is started as root that nobody asked for. What would start it only writes down that
-//! it was called, and nothing is built.
+//! `scripts/test` and Docker: nothing is started as root unless requested. The commands that would start it only record
+//! their calls, and nothing is built.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -38,7 +38,7 @@ impl Machine {
         self.dir.path().join(name)
     }
 
-    /// What a script says; and whether a daemon was to be started.
+    /// Output of a script, and whether a daemon was to be started.
     fn run(&self, script: &str, arguments: &[&str], asked: Option<&str>) -> (String, bool) {
         let path = std::env::var("PATH").unwrap();
         let mut command = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(script));

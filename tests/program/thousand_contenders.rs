@@ -5,16 +5,16 @@ use std::time::Duration;
 use crate::support::ensemble;
 use crate::support::program::{Bench, measured_within};
 
-/// What the program takes without contenders, and what one more may take: with a hundred kilobytes for each, ten thousand fit
+/// Memory of the program without contenders, and of each contender: with a hundred kilobytes for each, ten thousand fit
 /// into a gigabyte.
 const ALONE_KB: u64 = 80_000;
 const EACH_KB: u64 = 60;
-/// Sessions that open in a second, at least.
+/// Minimum number of sessions opened per second.
 const OPENED_PER_SECOND: u64 = 100;
 
 #[test]
 #[ignore = "long: two minutes of both processors"]
-fn two_thousand_contenders_connect_soon_without_an_error_in_memory_that_their_lists_do_not_fill() {
+fn two_thousand_contenders_connect_quickly_without_errors_and_their_lists_do_not_fill_memory() {
     const CONTENDERS: u64 = 2_000;
     for strategy in ["predecessor-watch", "baton"] {
         let bench = Bench::with(&format!(

@@ -1,5 +1,5 @@
-//! Several workers make one run: they begin together, each makes its part, and the parts add up to what one worker would have
-//! measured; whatever keeps them from that is told, and nothing green comes of it.
+//! Several workers make one run: they begin together, each runs its part, and the parts add up to the measurements of a
+//! single worker. Anything that prevents that is reported, and leaves no passing result.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
@@ -84,7 +84,7 @@ impl Job<'_> {
         read(&self.bench.path("results").join(format!("{}-merged", self.name))).unwrap()
     }
 
-    /// Waits until all have left their stamp of the first trial.
+    /// Waits until all have stamped the start of the first trial.
     fn wait_until_started(&self) {
         self.wait_for(self.of, "t000-started");
     }
@@ -115,12 +115,12 @@ fn code(output: &Output) -> Option<i32> {
 
 #[tokio::test]
 async fn four_workers_make_the_load_of_one_and_servers_agree_with_their_counts() {
-    // Given servers that count for nobody else
+    // Given servers that no other test uses
     let local = ensemble::start(3).await;
     let connect = local.connect();
     let measured = move || {
         let bench = Bench::with(OPEN);
-        // When the same load is made by one worker and by four
+        // When the same load is run by one worker and by four
         let runs = [1, 4].map(|of| {
             let name = format!("by-{of}");
             let job = Job { bench: &bench, connect: &connect, name: &name, of };
@@ -129,7 +129,7 @@ async fn four_workers_make_the_load_of_one_and_servers_agree_with_their_counts()
             job.merged()
         });
         let [one, four] = [only(&runs[0]), only(&runs[1])];
-        // Then as many arrivals were due, and all of them were served
+        // Then the same number of arrivals was due, and all of them were served
         let arrived = |trial: &Trial| trial.arrived.map(|arrived| (arrived.offered, arrived.served));
         assert!(arrived(one).unwrap().0 > 150, "{:?}", one.arrived);
         assert_eq!(arrived(four), arrived(one));
@@ -137,7 +137,7 @@ async fn four_workers_make_the_load_of_one_and_servers_agree_with_their_counts()
         assert_eq!(samples(four), samples(one));
         let offered = |trial: &Trial| trial.timeline.iter().map(|second| second.offered).collect::<Vec<_>>();
         assert_eq!(offered(four), offered(one));
-        // And client and servers agree, what the workers met by left out
+        // And client and servers agree, without the requests of the workers' meetings
         assert_eq!(four.servers_agree(), Some(true), "{:?}\n{:?}", four.accounting, four.beside);
         assert_eq!(four.tallies.len(), 24);
         assert!(four.start_spread_us.is_some_and(|spread| spread < 100_000), "{:?}", four.start_spread_us);
@@ -175,7 +175,7 @@ fn a_lock_across_workers_is_judged_by_all_transactions() {
     let order = trial.ensemble_order.as_ref().unwrap();
     assert!(order.contested_by_zxid > 20 && order.too_early == 0, "{order:?}");
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged);
-    // What only one clock tells is said to be a part
+    // Values that need a single clock are reported only for a part
     assert!(trial.full_crew.is_none() && trial.utilisation.is_none() && trial.standstill.is_none());
     assert!(!trial.histograms.contains_key(&Measure::Uncontended));
     assert!(stdout(&merged).contains("4 workers"), "{}", stdout(&merged));
@@ -183,7 +183,7 @@ fn a_lock_across_workers_is_judged_by_all_transactions() {
     let history = layout::trial_history(&bench.path("results").join("held-merged"), 0);
     let checked = bench.output(&["check", history.to_str().unwrap()]);
     assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
-    // And nothing of it is left on the ensemble
+    // And no node of it is left on the ensemble
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let target = Target { connect: connect.clone(), access: Access::default() };
     let left = runtime.block_on(async {
@@ -270,7 +270,7 @@ fn loads_impossible_for_workers_are_refused_before_any_request() {
 fn workers_wait_for_a_late_one_and_end_if_one_never_arrives() {
     let bench = Bench::with(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
-    // Given one that comes 3 s after the others
+    // Given a worker that joins 3 s after the others
     let job = Job { bench: &bench, connect: &connect, name: "late", of: 3 };
     let mut workers: Vec<Child> = (0..2).map(|index| job.start(index, &[])).collect();
     std::thread::sleep(Duration::from_secs(3));
@@ -280,7 +280,7 @@ fn workers_wait_for_a_late_one_and_end_if_one_never_arrives() {
     went_through(&job.merge());
     let spread = only(&job.merged()).start_spread_us;
     assert!(spread.is_some_and(|spread| spread < 100_000), "{spread:?}");
-    // Given one that does not come at all
+    // Given a worker that never joins
     let job = Job { bench: &bench, connect: &connect, name: "never", of: 3 };
     let waiting = [0, 1].map(|index| job.start(index, &["--wait", "2s"]));
     for output in ended(waiting.into()) {
@@ -294,7 +294,7 @@ fn workers_wait_for_a_late_one_and_end_if_one_never_arrives() {
 fn all_workers_refuse_a_different_program_or_scenario_before_the_load() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
-    // Given a program that is not quite the same
+    // Given a slightly different program
     let other = bench.path("other");
     let mut program = std::fs::read(env!("CARGO_BIN_EXE_zklockbench")).unwrap();
     program.push(0);
@@ -313,7 +313,7 @@ fn all_workers_refuse_a_different_program_or_scenario_before_the_load() {
     }
 }
 
-/// Kills worker 2 of three at a moment that this function chooses; the others then end as failed, and say who is missing.
+/// Kills worker 2 of three when `moment` returns; the others then fail, and name the missing worker.
 fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
     let bench =
         Bench::with(&CLOSED.replace("= \"500ms\"", "= \"3s\"").replace("hold = \"5ms\"", "hold = \"50ms\""));
@@ -326,7 +326,7 @@ fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
     for (index, output) in outputs.iter().enumerate().take(2) {
         assert_eq!(code(output), Some(4), "{}", stderr(output));
         assert!(stderr(output).contains("lost worker 2"), "{}", stderr(output));
-        // What was measured is kept, and says so
+        // The measurements are kept, and marked as partial
         let part = read(&job.part(index)).unwrap();
         assert!(only(&part).cut_short.as_ref().is_some_and(|cut| cut.why.contains("lost worker 2")));
     }
@@ -358,7 +358,7 @@ fn a_worker_killed_before_the_others_arrive_fails_the_run() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "before", of: 3 };
-    // Given two of three that wait for the third, of which one dies
+    // Given two of three workers that wait for the third, one of which dies
     let mut waiting = vec![job.start(0, &[]), job.start(2, &[])];
     job.wait_for(2, "join");
     signal(waiting.remove(1).id(), Signal::KILL);
@@ -368,7 +368,7 @@ fn a_worker_killed_before_the_others_arrive_fails_the_run() {
     assert!(!job.part(0).exists());
 }
 
-/// The second of two workers of a job.
+/// Starts the second of two workers of a job.
 fn follow(bench: &Bench, job: &str, connect: &str) -> Child {
     bench.spawn(&["worker", "--follow", job, "--index", "1", "--of", "2", "--connect", connect, "--quiet"])
 }
@@ -385,7 +385,7 @@ fn workers_follow_a_sweep_until_it_ends() {
     let sweep =
         bench.output(&[&sweep[..], &["--run-id", "swept", "--workers", "2", "--job", "swept"]].concat());
     went_through(&follower.wait_with_output().unwrap());
-    // Then each of its points is a run by both
+    // Then each of its points is a run of both workers
     let points = std::fs::read_dir(bench.path("results/swept/points")).unwrap();
     let runs: Vec<StoredRun> = points.map(|point| read(&point.unwrap().path()).unwrap()).collect();
     assert!(runs.len() >= 2, "{}", stderr(&sweep));

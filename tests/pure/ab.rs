@@ -1,4 +1,4 @@
-//! A/B: what may be concluded from blocks, and how it is told.
+//! A/B: conclusions from blocks, and their output.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -37,13 +37,13 @@ fn answers(a: f64, b: f64, again: f64) -> Answers {
     Answers { a: known(a), b: known(b), again: known(again) }
 }
 
-/// Judges one figure by the answers of each block.
+/// Judges one metric by the answers of each block.
 fn judged(figure: &str, blocks: Vec<Answers>) -> Comparison {
     let asked = u32::try_from(blocks.len()).unwrap();
     judged_of(figure, blocks, asked)
 }
 
-/// The same where so many blocks were to be run in any case.
+/// The same with this planned minimum number of blocks.
 fn judged_of(figure: &str, blocks: Vec<Answers>, asked: u32) -> Comparison {
     let blocks: Vec<_> = (1..).zip(blocks.into_iter().map(|one| vec![one])).collect();
     compare(&[question(figure)], &blocks, asked, &terms()).remove(0)
@@ -53,7 +53,8 @@ fn spoiled() -> Answer {
     Err(Silence::Spoiled("its trial is invalid (late)".into()))
 }
 
-/// Blocks on a machine that becomes twice as slow meanwhile, with so much noise in each run; B takes so many times as long.
+/// Blocks on a machine that gradually becomes twice as slow, with this much noise in each run; B takes `slower` times
+/// as long.
 fn drifting(seed: u64, blocks: u32, noise: f64, slower: f64) -> Vec<Answers> {
     let mut draw = ChaCha8Rng::seed_from_u64(seed);
     let mut at = 0.0;
@@ -93,7 +94,7 @@ fn noise_and_drift_alone_never_show_a_difference() {
     });
     let alarms = alarms.count();
     assert!(alarms <= 50, "{alarms} of 1,000");
-    // And with less noise it is found to be the same
+    // And with less noise, the sides are found to be the same
     assert_eq!(judged("wait.p50", drifting(1, 24, 0.01, 1.0)).verdict, Found::Same);
 }
 
@@ -101,7 +102,7 @@ fn noise_and_drift_alone_never_show_a_difference() {
 fn intervals_miss_the_truth_in_one_of_twenty_comparisons_that_stop_once_they_are_narrow() {
     let length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
     let stopped = |seed: u64| {
-        // Given noise of which the intervals get narrow enough sooner or later
+        // Given noise with which the intervals become narrow enough sooner or later
         let blocks: Vec<_> =
             (1..).zip(drifting(seed, 20, 0.04, 1.1).into_iter().map(|one| vec![one])).collect();
         for done in 8_usize.. {
@@ -125,7 +126,7 @@ fn intervals_miss_the_truth_in_one_of_twenty_comparisons_that_stop_once_they_are
     assert!(missed <= 15 + 8, "{missed}");
 }
 
-/// Eight blocks in which B is so many times A, by a little more in each.
+/// Eight blocks in which B is this many times A, and a little more in each.
 fn blocks(b: impl Fn(f64) -> f64, again: impl Fn(f64) -> f64) -> Vec<Answers> {
     let block = |at: u32| {
         let (a, more) = (100.0 + f64::from(at), f64::from(at) / 1e3);
@@ -138,14 +139,14 @@ fn times(ratio: f64) -> Vec<Answers> {
     blocks(|a| a * (ratio + (a - 100.0) / 1e4), |a| a)
 }
 
-/// Blocks of equal sides, after something was changed.
+/// Blocks of equal sides with a change.
 fn changed(blocks: u32, slower: f64, change: impl Fn(&mut [Answers])) -> Vec<Answers> {
     let mut blocks = drifting(1, blocks, 0.01, slower);
     change(&mut blocks);
     blocks
 }
 
-/// Percentiles of so many samples in each run.
+/// Percentiles with this many samples in each run.
 fn sampled(samples: u64) -> Vec<Answers> {
     let sampled = |answer: Answer| answer.map(|reading| Reading { samples: Some(samples), ..reading });
     let block = |Answers { a, b, again }| Answers { a: sampled(a), b: sampled(b), again: sampled(again) };
@@ -211,7 +212,7 @@ fn each_set_of_blocks_is_judged_as_recorded() {
             vec![judged_of("wait.p50", changed(26, 1.0, spoil), 24)],
         );
     }
-    // Eight pairs can decide six comparisons, and not seven.
+    // Eight pairs can decide six comparisons, but not seven.
     for count in [6, 7] {
         let each = drifting(1, 8, 0.01, 2.0).into_iter().map(|one| vec![one; count]);
         let blocks: Vec<_> = (1..).zip(each).collect();
@@ -226,7 +227,7 @@ fn each_set_of_blocks_is_judged_as_recorded() {
     insta::assert_snapshot!("verdicts", said);
 }
 
-/// Eight blocks in which B drops up to so many of all arrivals, and those that it serves wait half as long.
+/// Eight blocks in which B drops up to this many of all arrivals, and the served ones wait half as long.
 fn shedding(dropped: f64) -> Vec<Comparison> {
     let questions = [question("wait.p50"), FigureQuestion { only_if_lost: true, ..question("dropped") }];
     let of_block = |(number, waits): (u32, Answers)| {
@@ -301,7 +302,7 @@ fn losses_are_reported_as_a_share_of_the_requested_trials() {
     assert!((lost - trial.timed_out() as f64 / all).abs() < 1e-12, "{lost} of {all}");
 }
 
-/// A comparison as it is left, of eight blocks in which a hold is a fifth longer.
+/// A stored comparison of eight blocks in which a hold is a fifth longer.
 pub fn file() -> AbFile {
     let questions = ["throughput", "wait.p50", "wait.p99"].map(question);
     let answers = drifting(3, 8, 0.02, 1.2);

@@ -1,13 +1,13 @@
-//! What the structure demands and the compiler can't check, read off the sources.
+//! Rules about the structure that the compiler cannot check, checked in the sources.
 
 use std::path::Path;
 
 use syn::visit::{self, Visit};
 
-/// What reads nodes as the server has them, which may be its past.
+/// Methods that read nodes as a server has them, which may be outdated.
 const READS: [&str; 5] = ["check_stat", "list_children", "list_names", "get_children", "exists"];
-/// Where that is the point: the metered session, the locks, what measures requests, meetings, which wait by watches, and `learn`,
-/// whose watch follows the same server.
+/// Files that may do so: the metered session, the locks, measurements of requests, meetings, which wait by watches, and
+/// `learn`, whose watch follows the same server.
 const MAY_READ_THE_PAST: [&str; 5] = [
     "crates/zk/",
     "crates/locks/",
@@ -29,7 +29,7 @@ impl<'ast> Visit<'ast> for ReadsOfThePast {
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
-        // A file's `exists` takes nothing.
+        // A file's `exists` has no arguments.
         if READS.iter().any(|name| call.method == name) && !call.args.is_empty() {
             self.lines.push(call.method.span().start().line);
         }

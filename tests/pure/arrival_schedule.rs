@@ -29,7 +29,7 @@ fn times(lines: &str, lasts: u64) -> Vec<u64> {
         .collect()
 }
 
-/// How many come in each window of so many milliseconds.
+/// Number of arrivals in each window of this many milliseconds.
 fn counts(times: &[u64], lasts_s: u64, window_ms: u64) -> Vec<f64> {
     let mut counts = vec![0.0; usize::try_from(lasts_s * 1_000 / window_ms).unwrap()];
     for at in times {
@@ -59,7 +59,7 @@ fn gaps(times: &[u64]) -> Vec<f64> {
     times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
 }
 
-/// How much a gap says of the next.
+/// Correlation of each gap with the next.
 fn autocorrelation(values: &[f64]) -> f64 {
     let centre = mean(values);
     let product: f64 = values.windows(2).map(|pair| (pair[0] - centre) * (pair[1] - centre)).sum();
@@ -84,7 +84,7 @@ fn every_arrival_process_has_its_stated_rate() {
     ] {
         close(times(&format!("rate = 40\narrivals = {process}"), 1_200).len() as f64, 48_000.0, within);
     }
-    // Two thirds of a pause
+    // Two thirds of the time are a pause
     close(times("rate = 0.4", 10_000).len() as f64, 4_000.0, 0.06);
 }
 
@@ -117,7 +117,7 @@ fn bursts_vary_like_an_interrupted_poisson_process() {
         let expected = limit - (limit - 1.0) * (1.0 - (-both * t).exp()) / (both * t);
         close(dispersion(&times, 20_000, window.try_into().unwrap()), expected, within);
     }
-    // Its gaps are those of a renewal process: unequal, but none says anything of the next.
+    // Its gaps are those of a renewal process: unequal, but independent of each other.
     let gaps = gaps(&times);
     assert!(autocorrelation(&gaps).abs() < 0.01, "{}", autocorrelation(&gaps));
     assert!(variance(&gaps).sqrt() / mean(&gaps) > 2.0);
@@ -136,7 +136,7 @@ fn daily_arrivals_follow_the_sine_hour_by_hour() {
             (seen - expected).powi(2) / expected
         })
         .sum();
-    // What chance exceeds in 1 of 1,000 cases, with 24 degrees of freedom.
+    // Chance exceeds this in 1 of 1,000 cases, with 24 degrees of freedom.
     assert!(chi_square < 51.2, "{chi_square}");
     assert!(autocorrelation(&gaps(&times)) > 0.05);
 }
@@ -231,7 +231,7 @@ fn arrivals_of_several_kinds_hold_and_read_in_proportion_to_their_shares() {
     close(of_second as f64 / mixed.len() as f64, 0.1, 0.05);
     let reads = |one: &Arrival| one.mode == Mode::Read;
     assert!(mixed.iter().all(|one| reads(one) == (one.hold.as_millis() == 50)));
-    // One kind alone is as if there were none
+    // A single kind equals no kinds
     let one = spec(&format!("{lines}[[client]]\nshare = 3\n"));
     assert_eq!(draw(&one, seconds(100)), alike);
 }
@@ -251,17 +251,17 @@ fn lock_popularity_follows_zipf_and_the_seed_picks_the_hottest() {
             (asked[*lock] - expected).powi(2) / expected
         })
         .sum();
-    // What chance exceeds in 1 of 1,000 cases, with 99 degrees of freedom.
+    // Chance exceeds this in 1 of 1,000 cases, with 99 degrees of freedom.
     assert!(chi_square < 148.2, "{chi_square}");
     close(asked[by_rank[0]] / drawn.len() as f64, 0.1928, 0.03);
     let other = ranked(7, 100);
     assert_ne!(by_rank, other);
-    // Without any preference all are alike
+    // With uniform popularity, all are alike
     let alike = draw(&spec("rate = 1000\nduration = \"100s\"\nlocks = 10"), seconds(100));
     (0..10).for_each(|lock| close(alike.iter().filter(|one| one.lock == lock).count() as f64, 1e4, 0.05));
 }
 
-/// The mean wait of these arrivals at one lock that hands over in no time, in seconds: Lindley's recursion.
+/// The mean wait in seconds of these arrivals at one lock that hands over in no time, by Lindley's recursion.
 fn mean_wait(arrivals: &[Arrival]) -> f64 {
     let (mut wait, mut sum) = (0.0_f64, 0.0);
     for pair in arrivals.windows(2) {
@@ -272,7 +272,7 @@ fn mean_wait(arrivals: &[Arrival]) -> f64 {
     sum / (arrivals.len() - 1) as f64
 }
 
-/// The mean wait by Pollaczek and Khinchine, from the rate and the holds of the same arrivals, in seconds.
+/// The mean wait in seconds by Pollaczek and Khinchine, from the rate and the holds of the same arrivals.
 fn pollaczek_khinchine(arrivals: &[Arrival], lasts_s: u64) -> f64 {
     let holds: Vec<_> = arrivals.iter().map(|one| one.hold.as_secs_f64()).collect();
     let rate = arrivals.len() as f64 / lasts_s as f64;
@@ -289,7 +289,7 @@ fn waits_for_poisson_arrivals_match_pollaczek_khinchine() {
             close(mean_wait(&drawn), pollaczek_khinchine(&drawn, 1_000), within);
         }
     }
-    // For others they are not: what comes evenly spaced waits for less, what comes in bursts for more.
+    // For others it does not match: evenly spaced arrivals wait less, bursts wait longer.
     for (process, is_longer) in
         [("\"constant\"", false), ("{ bursts = { peak = 3, length = \"1s\" } }", true)]
     {
@@ -300,7 +300,7 @@ fn waits_for_poisson_arrivals_match_pollaczek_khinchine() {
     }
 }
 
-/// Every shape of a process with any numbers that a file may have, small enough to be drawn in a moment.
+/// Every kind of process with any valid numbers that are small enough to draw quickly.
 fn processes() -> impl Strategy<Value = String> {
     let rate = 0.001..2_000.0_f64;
     let step = (0.0..1_000.0_f64, 1_u64..20_000);

@@ -1,4 +1,4 @@
-//! Claims of articles: the figures that confirm one, refute it, or leave it open; and the page that shows them.
+//! Claims of articles: metrics that confirm a claim, refute it, or leave it inconclusive; and the page that shows them.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -28,14 +28,14 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A run that is kept as an example. It holds many histograms, so it is read once.
+/// A stored example run. It has many histograms, so it is read once.
 fn example() -> &'static StoredRun {
     static EXAMPLE: LazyLock<StoredRun> =
         LazyLock::new(|| zklockbench_results::read(&root().join("results/example")).unwrap());
     &EXAMPLE
 }
 
-/// A valid trial in which nothing was counted yet.
+/// A valid trial without counts.
 fn trial(label: &str, contenders: usize) -> Trial {
     static EMPTY: LazyLock<Trial> = LazyLock::new(|| emptied(example().trials[0].clone()));
     let mut trial = EMPTY.clone();
@@ -107,7 +107,7 @@ fn described(line: &str) -> Vec<Trial> {
     repetitions.map(repetition).collect()
 }
 
-/// Sets what was measured in a trial. Repetitions differ by their number in what varies between runs.
+/// Sets a measurement of a trial. Repetitions differ by their number where measurements vary.
 fn set(trial: &mut Trial, key: &str, value: &str, number: u64) {
     let amount = value.parse::<u64>().unwrap_or_default();
     let kind = |key: &str| RequestKind::ALL.into_iter().find(|kind| kind.name() == key);
@@ -216,7 +216,7 @@ fn asked(fault: &str) -> FaultChoice {
     parsed.unwrap_or_else(|errors| panic!("{errors}")).scenario.faults.swap_remove(0)
 }
 
-/// A calibration of this many servers: `shared=0 reads=… writes=…`, each a second.
+/// A calibration of this many servers: `shared=0 reads=… writes=…`, per second.
 fn measured(words: &str) -> Named<Calibration> {
     let numbers: Vec<f64> = words.split([' ', '=']).filter_map(|word| word.parse().ok()).collect();
     let [count, shared, reads, writes] = numbers[..] else { panic!("{words}") };
@@ -241,7 +241,7 @@ fn measured(words: &str) -> Named<Calibration> {
     Named { name: format!("calibration-{count}"), what }
 }
 
-/// Evidence of several lines: `run SCENARIO` and its trials, `curator JSON`, `servers COUNT …`.
+/// Evidence in several lines: `run SCENARIO` and its trials, `curator JSON`, `servers COUNT …`.
 fn evidence(text: &str) -> Evidence {
     let mut evidence = Evidence { sources: Some(zklockbench_locks::COMPARED_SOURCES), ..Evidence::default() };
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -266,11 +266,11 @@ fn claim(number: u8, evidence: &Evidence) -> Decision {
     decide(evidence).into_iter().find(|claim| claim.number == number).unwrap()
 }
 
-/// Lines, branches and states of the sources, which change.
+/// Lines, branches and states of the sources, which change over time.
 static OF_SOURCES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"((?:lines|branches|waits): )[\d.]+|\b\d+, \d+ and \d+").unwrap());
 
-/// Decisions on the claims of the first line, by the evidence of the others.
+/// Decisions on the claims in the first line, by the evidence in the others.
 fn decided(case: &str) -> String {
     let (numbers, lines) = case.split_once('\n').unwrap();
     let evidence = evidence(lines);
@@ -288,7 +288,8 @@ fn each_claim_is_decided_by_the_figures_of_its_runs() {
     insta::assert_snapshot!("decisions", answered(DECISIONS, decided));
 }
 
-/// Longest waits of the race of 2 and of 30, and of a queue of 30: of these, nine times as long with 30.
+/// Longest waits of races with 2 and with 30 contenders, and of a queue of 30, of which the race of 30 waits nine times
+/// as long.
 fn waits(few: u64, queue: u64) -> Evidence {
     let many = 9 * few;
     evidence(&format!(
@@ -395,14 +396,14 @@ fn the_pages_name_each_claim_its_answer_its_runs_and_the_host() {
 fn claims_without_runs_keep_their_stored_decision() {
     let whole = Decisions::by(&waits(10_000, 10_000), Some("On a quiet host.".into()));
     let of_claim_1 = |decisions: &Decisions| decisions.claims[0].clone();
-    // When a calibration is read that says nothing of claim 1
+    // When the evidence is a calibration without data on claim 1
     let calibrations = vec![Named { name: "calibration".into(), what: calibration() }];
     let evidence = Evidence { calibrations, ..Evidence::default() };
     let calibrated = Decisions::by(&evidence, None).or_kept(whole.clone());
-    // Then its decision is as it was
+    // Then its decision is unchanged
     assert_eq!(of_claim_1(&calibrated), of_claim_1(&whole));
     assert_eq!((&calibrated.note, &calibrated.measured_on), (&whole.note, &whole.measured_on));
-    // But a run that decides it replaces what was kept
+    // But a run that decides it replaces the stored decision
     let anew = Decisions::by(&waits(1_000, 10_000), None);
     assert_ne!(of_claim_1(&anew), of_claim_1(&whole));
     assert_eq!(of_claim_1(&anew.clone().or_kept(whole)), of_claim_1(&anew));

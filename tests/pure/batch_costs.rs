@@ -1,5 +1,5 @@
-//! Costs of a batch as the cards state them. `tests/locks/batch_totals` compares some sizes with real servers;
-//! here a change of any formula shows without a server.
+//! Costs of a batch according to the cards. `tests/locks/batch_totals` compares some sizes with real servers; here, a
+//! change of any formula shows without a server.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::support::trials;
 
 const CONTENDERS: std::ops::RangeInclusive<u64> = 1..=8;
 
-/// Strategies that differ in their cost from the same lock with its defaults.
+/// Strategies whose cost differs from that of the same lock with its defaults.
 const VARIANTS: &[&str] = &[
     "{ name = \"ahead\", join = \"count\" }",
     "{ name = \"atomic-multi\", members = 2 }",
@@ -41,7 +41,7 @@ const VARIANTS: &[&str] = &[
     "{ name = \"predecessor-watch\", watch = \"exists\" }",
 ];
 
-/// What the card leaves open.
+/// Totals that the card does not predict.
 fn unpredicted(cost: &BatchCost) -> String {
     let flags = [
         (cost.looks_follow_waits, "; reads follow from the waits"),

@@ -1,4 +1,4 @@
-//! What CI reads: each format of a real run, and of records whose names try to break out of the syntax.
+//! Output for CI: each format of a real run, and of records whose names try to break out of the syntax.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,15 +20,15 @@ use crate::support::json_schema::Schema;
 use crate::support::skip::skipped;
 use crate::support::{depth, records, run_dirs, shown};
 
-/// A label that is markup, a workflow command, an entity and the end of a section in one, and turns its letters round.
+/// A label that contains markup, a workflow command, an entity and the end of a section, and reverses the order of
+/// letters.
 const HOSTILE: &str = "<script>alert(\"1\")</script>]]>&amp;|`x`%0A::set-output name=a::b\n#EOF\\ \u{202e}evil\u{200f} $x$ @all";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The document of the run that is kept as an example, with a gate that passed, one that failed and one that could not be
-/// decided.
+/// The document of the example run, with a gate that passed, one that failed and one that could not be decided.
 fn example() -> CiReport {
     let stored = zklockbench_results::read(&root().join("results/example")).unwrap();
     let gates = vec![
@@ -47,8 +47,8 @@ fn gate(text: &str, verdict: Verdict) -> Outcome {
     shown::gate(text, ("polling", 20), "what was observed", verdict)
 }
 
-/// The document of trials whose strategy, reasons and scenario have that hostile name: one that holds, one that does not,
-/// one that is invalid.
+/// The document of trials whose strategy, reasons and scenario have that hostile name: one that holds, one that is
+/// violated, one that is invalid.
 fn hostile() -> CiReport {
     let named = |mut trial: Trial, contenders| {
         trial.spec.strategy.label = HOSTILE.into();
@@ -154,7 +154,7 @@ fn junit_matches_the_schema_of_jenkins() {
         let text = junit::render(&document).unwrap();
         let (valid, told) = validate(&text);
         assert!(valid, "{told}\n{text}");
-        // And the validator is one
+        // And the validator does refuse something
         assert!(!validate(&text.replacen("<testsuites ", "<testsuites skipped=\"0\" ", 1)).0);
     }
 }
@@ -174,7 +174,7 @@ fn annotations_that_github_would_drop_are_counted() {
         let text = github::summary(&document, most);
         assert!(text.len() <= most, "{} of {most}", text.len());
         assert!(text.contains("more checks did not pass"), "{most}");
-        // The failed ones come first
+        // Failed ones come first
         assert!(text.find("❌").unwrap() < text.find("❔").unwrap_or(usize::MAX), "{most}");
     }
     assert_eq!(github::summary(&document, 0), "");
@@ -182,7 +182,7 @@ fn annotations_that_github_would_drop_are_counted() {
 
 // --- A comparison -----------------------------------------------------------------------------------------------------
 
-/// Ten repetitions of the strategies with these labels, each of which takes so many times as long.
+/// Ten repetitions of the strategies with these labels, each of which takes this many times as long.
 fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     let trial = |(at, (label, times)): (usize, &(&str, f64))| {
         let mut trial = records::trial(at);
@@ -202,7 +202,7 @@ fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     records::side(name, &trials)
 }
 
-/// One that regressed, one that is the same, one that only the base has, with a hostile name.
+/// A comparison in which one strategy regressed, one is the same, and one, with a hostile name, is only in the base.
 fn comparison() -> CiReport {
     let base = side("base", &[("slower", 1.0), ("same", 1.0), (HOSTILE, 1.0)]);
     let new = side("new", &[("slower", 1.3), ("same", 1.0)]);
@@ -216,11 +216,11 @@ fn comparison() -> CiReport {
 
 #[test]
 fn violated_locks_and_invalid_trials_are_not_tracked() {
-    // Of the three, only the first is sound and held.
+    // Of the three, only the first is valid and held.
     let all = json(&trackers::bencher(&hostile()).unwrap());
     let names: Vec<&String> = all.as_object().unwrap().keys().collect();
     assert!(names.len() == 1 && names[0].ends_with(", 3 contenders"), "{names:?}");
-    // And a wait of which no more is known than that it was so long is no number
+    // And a wait that is only a lower bound is not reported as a number
     let mut trial = records::trial(0);
     trial.histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 6]));
     let stored = records::stored(&records::run(1), &[trial]);
@@ -248,7 +248,7 @@ fn empty_and_aborted_runs_yield_an_error_and_no_metric() {
 
 // --- OpenMetrics ----------------------------------------------------------------------------------------------------
 
-/// A run under way, in its second trial.
+/// A run in progress, in its second trial.
 fn live() -> Live {
     let mut live = Live::new(HOSTILE, records::began(), 3);
     live.trial_begins("polling", 3, 1);
@@ -283,7 +283,7 @@ fn counters_never_decrease_when_a_trial_ends() {
     assert_eq!((during, acquired(&live)), (before + 100, before + 100));
 }
 
-/// Reads an exposition from its input and says how many samples of which names it has.
+/// Reads an exposition from its input, and prints the number of samples and their names.
 const PARSE: &str = "
 import sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -308,12 +308,12 @@ fn prometheus_own_parser_reads_the_metrics_and_their_names() {
     let read = feed(&python, PARSE, &openmetrics::render(&example()));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
     assert!(read.contains("gauge\tzklockbench_wait_seconds\tcurator-mutex\t"), "{read}");
-    // And the parser is one
+    // And the parser does refuse something
     let broken = openmetrics::render(&example()).replace("# EOF", "");
     assert_eq!(feed(&python, PARSE, &broken), "");
 }
 
-/// A Python that has that module: the first on the path, or the system's, which Debian's packages are for.
+/// A Python with that module: the first on the path, or the system's, for which Debian's packages are.
 fn python_with(module: &str) -> Option<String> {
     let has = |python: &&str| {
         let asked = Command::new(python).args(["-c", &format!("import {module}")]).output();
@@ -323,7 +323,7 @@ fn python_with(module: &str) -> Option<String> {
     named.or_else(|| ["python3", "/usr/bin/python3"].into_iter().find(has).map(str::to_owned))
 }
 
-/// What a Python program prints of that input; nothing where it fails.
+/// Output of a Python program with that input; empty if it fails.
 fn feed(python: &str, program: &str, input: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), input).unwrap();

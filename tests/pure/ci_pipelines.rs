@@ -1,5 +1,5 @@
-//! The pipelines in `docs/ci/`, and this repository's own, do what this program understands: each is what its service's published
-//! schema says, and each command in it is one that the command line takes.
+//! The pipelines in `docs/ci/` and this repository's own: each matches the published schema of its service, and each of
+//! its commands is valid.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,7 @@ fn read(name: &str) -> Yaml {
     YamlLoader::load_from_str(&text).unwrap().swap_remove(0)
 }
 
-/// YAML as JSON, by which schemas judge it.
+/// YAML as JSON, for validation by schemas.
 fn as_json(yaml: &Yaml) -> Value {
     match yaml {
         Yaml::Real(text) => text.parse::<f64>().unwrap().into(),
@@ -54,13 +54,13 @@ fn texts(yaml: &Yaml) -> Vec<&str> {
     }
 }
 
-/// The commands of this program in a pipeline, word by word, as its shell would give them.
+/// Commands of this program in a pipeline, split into words as by its shell.
 fn commands(name: &str) -> Vec<Vec<String>> {
     let pipeline = read(name);
     let lines = texts(&pipeline).into_iter().flat_map(str::lines).map(str::trim);
     let own = lines.filter(|line| line.starts_with("zklockbench "));
     own.map(|line| {
-        // What follows looks at the exit code.
+        // The rest of the line handles the exit code.
         let line = line.split(" || ").next().unwrap();
         assert!(!line.contains('$'), "{name}: a variable that this test does not know: {line}");
         shlex::split(line).unwrap()

@@ -1,4 +1,4 @@
-//! Two sides of runs are compared as `docs/comparing-runs.md` says, whatever the directories hold.
+//! Two sides of runs are compared as described in `docs/comparing-runs.md`, whatever the directories contain.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::support::json_schema::Schema;
 use crate::support::records::side;
 use crate::support::{records, run_dirs};
 
-/// By how much the repetitions of a side differ by themselves.
+/// Noise of a side's repetitions.
 pub const NOISE: [f64; 10] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008];
 
 pub fn repetition(at: usize, times: f64) -> Trial {
     records::trial_taking(at, times * NOISE[at % 10])
 }
 
-/// A side whose repetitions take so many times as long as they would, each with its own noise.
+/// A side whose repetitions take this many times as long as usual, each with its own noise.
 pub fn taking(name: &str, times: f64, count: usize) -> Side {
     side(name, &(0..count).map(|at| repetition(at, times)).collect::<Vec<_>>())
 }
@@ -102,7 +102,7 @@ fn text_from_a_directory_is_escaped_in_terminal_and_page() {
 }
 
 #[test]
-fn a_comparison_is_a_table_at_80_columns_and_row_by_row_where_that_is_too_wide() {
+fn a_comparison_is_a_table_at_80_columns_and_a_list_of_rows_where_that_is_too_wide() {
     let compared = compared(&base(), &new(1.5));
     let shown = |width, style| zklockbench_report::comparison(&compared, Style { width, ..style });
     let screens = [40, 60, 80].map(|width| shown(Some(width), Style::EVERYTHING));
@@ -111,7 +111,7 @@ fn a_comparison_is_a_table_at_80_columns_and_row_by_row_where_that_is_too_wide()
         let ends = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         assert_eq!(ends(&console::strip_ansi_codes(&coloured)), ends(screen), "{width}");
     }
-    // What did not change is left out unless all is asked for
+    // Unchanged metrics are left out unless everything is requested
     let brief = shown(None, Style::default());
     let markdown = zklockbench_report::comparison_markdown(&compared);
     let all = [screens.join("\n===\n"), brief, markdown].join("\n===\n");
@@ -143,7 +143,7 @@ fn both_charts_are_drawn_with_a_row_for_every_ratio_and_a_panel_for_each_cell() 
     for told in ["base: base", "new: new", "3 contenders, closed load", "99.9 %"] {
         assert!(text().contains(told), "{told}");
     }
-    // A cell that only the base has is drawn, too; one without a sample is not.
+    // A cell of the base only is drawn, too, unless it has no samples.
     let both = (0..4).flat_map(|at| {
         let mut seven = repetition(at, 1.0);
         seven.spec.contenders = 7;
@@ -193,7 +193,7 @@ fn all_runs_of_a_directory_are_read_and_a_damaged_one_is_named() {
 fn the_example_run_is_compared_with_itself_only_when_forced() {
     let example = Side::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example")).unwrap();
     let itself = compare(&example, &example, &Ask { force: true, ..Ask::default() }).unwrap();
-    // Two repetitions show nothing.
+    // Two repetitions are inconclusive.
     assert_eq!(itself.conclusion.exit(), Exit::Unknown);
     assert!(itself.rows.iter().all(|row| row.compared.regression != Regression::Yes));
 }

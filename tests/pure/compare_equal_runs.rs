@@ -1,7 +1,8 @@
-//! Pairs of equal runs, kept by `scripts/equal-runs`: those by which the margins were chosen, and others, which prove them.
+//! Pairs of equal runs, recorded by `scripts/equal-runs`: the pairs by which the margins were chosen, and others that
+//! validate the margins.
 //!
-//! The files in `tests/data/compare` hold the readings of every figure that decides, of both sides of pairs of runs of
-//! `scenarios/quick.toml`, on servers started anew for each, on a virtual machine with two processors.
+//! The files in `tests/data/compare` contain the readings of every deciding metric on both sides of pairs of runs of
+//! `scenarios/quick.toml`. The servers were restarted for each run, on a virtual machine with two processors.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,9 @@ use rand_chacha::ChaCha8Rng;
 use zklockbench_analysis::compare::{Limits, Regression, Runs, Scale, Terms, Test, judge_family};
 use zklockbench_record::{Figure, Reading, figures};
 
-/// The readings of one figure of one cell on both sides of a pair.
+/// The readings of one metric of one cell on both sides of a pair.
 struct Pair {
-    /// Whether they are of several strategies together.
+    /// Whether the metric covers several strategies together.
     together: bool,
     strategy: String,
     figure: String,
@@ -51,18 +52,18 @@ impl Pair {
     }
 }
 
-/// The worst of a family.
+/// The worst result of a family.
 fn worst(tests: &[Test]) -> Regression {
     judge_family(tests).iter().map(|one| one.regression).max().unwrap()
 }
 
-/// What a comparison of a pair comes to.
+/// Result of the comparison of a pair.
 fn regression(pair: &[Pair]) -> Regression {
     let test = |one: &Pair| Test::unpaired(&one.sides[0], &one.sides[1], one.figure().better(), one.limits());
     worst(&pair.iter().map(test).collect::<Vec<_>>())
 }
 
-/// How many of these pairs are known not to have regressed, and how many seem to have.
+/// Number of these pairs that are known not to have regressed, and of pairs that seem to have regressed.
 fn held_and_regressed(pairs: &BTreeMap<String, Vec<Pair>>) -> [usize; 2] {
     let found: Vec<Regression> = pairs.values().map(|pair| regression(pair)).collect();
     let count = |of: Regression| found.iter().filter(|one| **one == of).count();
@@ -90,18 +91,19 @@ fn nine_in_ten_pairs_without_a_margin_are_shown_not_to_have_regressed() {
 #[test]
 fn two_milliseconds_more_hold_regress_in_nineteen_of_twenty_pairs() {
     for data in [include_str!("../data/compare/margins.csv"), include_str!("../data/compare/equal.csv")] {
-        // Given pairs of equal runs, in the newer of which every turn but those of polling, which polls no later, took longer
+        // Given pairs of equal runs, in whose newer run every cycle took longer, except those of polling, which would
+        // not poll later
         let longer = pairs(data)
             .into_iter()
             .map(|(number, pair)| (number, with_longer_turns(pair, 2_000.0)))
             .collect();
-        // Then hardly any has regressed so little, for what the two runs differ by themselves, that it is not known
+        // Then for nearly all, the regression is certain in spite of the differences between the two runs
         let [held, regressed] = held_and_regressed(&longer);
         assert!(20 * regressed >= 19 * longer.len() && held == 0, "{held} held, {regressed} regressed");
     }
 }
 
-/// The turns of a pair, with so much longer ones on the new side, and their mean over all strategies.
+/// The cycles of a pair, lengthened on the new side by this time, and their mean over all strategies.
 fn with_longer_turns(pair: Vec<Pair>, us: f64) -> Vec<Pair> {
     let mut turns: Vec<Pair> = pair.into_iter().filter(|one| one.figure == "turn.p50").collect();
     for one in turns.iter_mut().filter(|one| !one.together && one.strategy != "polling") {
@@ -129,7 +131,7 @@ fn five_equal_runs_against_five_regress_at_most_once_in_twenty() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let mut found = Vec::new();
     for _ in 0..1_000 {
-        // Given five runs a side, dealt out at random
+        // Given five runs per side, assigned at random
         runs.shuffle(&mut random);
         let test = |wanted: &(String, String)| {
             let of = |pair: &str| pairs[pair].iter().find(|one| compared(one) == *wanted).unwrap();
@@ -142,7 +144,7 @@ fn five_equal_runs_against_five_regress_at_most_once_in_twenty() {
         };
         found.push(worst(&in_all.iter().map(test).collect::<Vec<_>>()));
     }
-    // Then hardly any comparison finds a regression, and nine in ten know that there is none
+    // Then hardly any comparison reports a regression, and nine in ten exclude one
     let count = |of: Regression| found.iter().filter(|one| **one == of).count();
     let (held, regressed) = (count(Regression::No), count(Regression::Yes));
     assert!(regressed <= 50 && held >= 900, "{held} held, {regressed} regressed of 1000");

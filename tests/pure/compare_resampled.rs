@@ -1,8 +1,8 @@
-//! Recorded repetitions, drawn again and again: noise is no regression, and what takes a fifth longer is one.
+//! Recorded repetitions, resampled many times: noise is no regression, and a fifth longer is one.
 //!
-//! `tests/data/compare/quick-24.csv` holds the figures of every sound repetition of two runs of `scenarios/quick.toml` with
-//! `--repetitions 12`, one after the other, on a virtual machine with two processors that was compiling meanwhile. So the
-//! repetitions are as noisy as they get: 20 of 288 were invalid and are not in it.
+//! `tests/data/compare/quick-24.csv` contains the metrics of every valid repetition of two consecutive runs of
+//! `scenarios/quick.toml` with `--repetitions 12`, on a virtual machine with two processors that was also compiling.
+//! The repetitions are therefore very noisy: 20 of 288 were invalid and are left out.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -13,7 +13,7 @@ use zklockbench_record::{Figure, Reading};
 
 use crate::support::depth;
 
-/// A figure of a cell, and what each repetition gave.
+/// A metric of a cell, and its value in each repetition.
 struct Recorded {
     cell: String,
     figure: Figure,
@@ -34,8 +34,8 @@ fn recorded() -> Vec<Recorded> {
     text.lines().skip(1).map(row).collect()
 }
 
-/// Deals the repetitions of each cell out to two sides at random, and compares them as one family; `change` does something
-/// to what the new side has.
+/// Assigns the repetitions of each cell to two sides at random, and compares them as one family; `change` modifies the
+/// values of the new side.
 fn dealt(
     recorded: &[Recorded],
     random: &mut ChaCha8Rng,
@@ -43,7 +43,7 @@ fn dealt(
 ) -> Vec<Compared> {
     let mut tests = Vec::new();
     for cell in recorded.chunk_by(|one, other| one.cell == other.cell) {
-        // The figures of a repetition stay together: they have much to do with each other.
+        // The metrics of a repetition stay together, because they are correlated.
         let mut order: Vec<usize> = (0..cell[0].values.len()).collect();
         order.shuffle(random);
         let (base, new) = order.split_at(order.len() / 2);
@@ -65,7 +65,7 @@ fn is_time(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(..))
 }
 
-/// A thousand take a minute of processor time: every change has to pass a hundred of them.
+/// A thousand samples take a minute of processor time, so every change must pass only a hundred of them.
 #[test]
 fn comparing_equal_data_finds_a_difference_at_most_once_in_twenty() {
     let recorded = recorded();
@@ -100,6 +100,6 @@ fn a_20_percent_regression_is_found_even_on_a_busy_host() {
         found += usize::from(regressed > 0);
         assert!(compared.iter().all(|one| one.verdict != ComparisonVerdict::Improved), "time {time}");
     }
-    // With so many comparisons of repetitions that are as noisy as they get.
+    // With this many comparisons of such noisy repetitions.
     assert!(found >= 9, "{found} of 10");
 }

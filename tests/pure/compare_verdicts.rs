@@ -1,4 +1,4 @@
-//! What the comparison of two sides comes to, figure by figure: `snapshots/` has the answers.
+//! Results of comparing two sides, metric by metric; `snapshots/` contains the answers.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn named(label: &str, mut trial: Trial) -> Trial {
     trial
 }
 
-/// Repetitions beside those of another lock that takes so many times as long.
+/// Repetitions beside those of another lock that takes this many times as long.
 fn beside(name: &str, other: f64) -> Side {
     let both = (0..10).flat_map(|at| [repetition(at, 1.0), named("other", repetition(at, other))]);
     side(name, &both.collect::<Vec<_>>())
@@ -60,7 +60,7 @@ fn batch(name: &str, requests: u64) -> Side {
     side(name, &[trial])
 }
 
-/// Half of all had waited that long and not ended: beyond the median there are only lower bounds.
+/// Half of all waits had lasted that long and not ended: beyond the median, there are only lower bounds.
 fn open_ended(times: f64) -> Side {
     each(new(times), |at, trial| {
         let waited = (22_000.0 * times * NOISE[at]) as u64;
@@ -74,7 +74,7 @@ fn acquired(times: u64) -> Counts {
     counts
 }
 
-/// An open load that drops so many of a thousand arrivals, and whose waits get shorter the more it drops.
+/// An open load that drops this many of a thousand arrivals, and whose waits become shorter the more it drops.
 fn shedding(name: &str, dropped: u64) -> Side {
     each(open(name, false), |at, trial| {
         if let Load::Open(open) = &mut trial.spec.load {
@@ -120,12 +120,12 @@ fn lagging(side: Side, share: f64) -> Side {
     each(side, |_, trial| trial.health.lag_share = Some(share))
 }
 
-/// About normal, by the sum of twelve.
+/// Approximately normal, as the sum of twelve values.
 pub fn normal(random: &mut ChaCha8Rng) -> f64 {
     (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
 }
 
-/// A run of seven repetitions of so many locks, each with normal noise of its own.
+/// A run of seven repetitions of this many locks, each with its own normal noise.
 fn noisy(name: &str, locks: usize, times: f64, deviation: f64, random: &mut ChaCha8Rng) -> Side {
     let trial = |index: usize| {
         let trial = records::trial_taking(index, times * (deviation * normal(random)).exp());
@@ -136,7 +136,7 @@ fn noisy(name: &str, locks: usize, times: f64, deviation: f64, random: &mut ChaC
     side(name, &(0..locks * 7).map(trial).collect::<Vec<_>>())
 }
 
-/// Four locks that all became a tenth slower, and two of which one lost a repetition.
+/// Four locks that all became a tenth slower, and two locks one of which lost a repetition.
 fn noisy_pairs() -> [(Side, Side); 2] {
     let (mut five, mut six) = (ChaCha8Rng::seed_from_u64(5), ChaCha8Rng::seed_from_u64(6));
     let lacking = each(noisy("base", 2, 1.0, 0.01, &mut six), |at, trial| {
@@ -159,7 +159,7 @@ fn margins(all: Option<f64>, tail: Option<f64>) -> Ask {
     Ask { terms: Terms { margin: all, margins, ..Terms::default() }, ..Ask::default() }
 }
 
-/// A change of the load that may be what one wants to compare, with its description.
+/// A change of the load that a user may want to compare, with its description.
 fn another_load() -> Side {
     let restart = FaultChoice {
         kind: "kill".into(),
@@ -189,7 +189,7 @@ fn on_own_servers(side: Side, placement: &str) -> Side {
     })
 }
 
-/// Some read, the host is another, and so on: each with a base that is as usual.
+/// Readers, another host, and other circumstances, each with an unchanged base.
 fn circumstances() -> Vec<Case> {
     let case = |name, new| Case { name, base: base(), new, ask: Ask::default() };
     let some_read = each(new(1.0), |_, trial| trial.spec.read_ratio = 0.5);
@@ -380,7 +380,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// What a comparison came to, row by row.
+/// Result of a comparison, row by row.
 fn described(found: &Comparison) -> String {
     let conclusion = &found.conclusion;
     let mut said = format!("{:?}, {:?}: {}\n", conclusion.exit(), found.about, conclusion.sentence);

@@ -1,9 +1,9 @@
-//! The proof of locks that join by count, checked by going through everything that can happen to three clients: in whatever
-//! order their requests are applied and answered, with servers that lag, requests and replies that are lost, clients that die
-//! or give up, and strangers' nodes in the directory. And each rule is needed: without it something is found.
+//! Checks the proof of locks that join by count, by exploring everything that can happen to three clients: every order
+//! in which their requests are applied and answered, lagging servers, lost requests and replies, clients that die or
+//! stop waiting, and foreign nodes in the directory. Every rule is needed: without it, the check finds an error.
 //!
-//! What is modelled is the protocol and not the code. A list and the watch that is set on what it shows are one step: the
-//! nodes before the own can only go, so a watch that finds its node there was as good as set with the list.
+//! The model is of the protocol, not of the code. A list and the watch that follows from it are one step: the nodes
+//! ahead can only disappear, so a watch that finds its node is equivalent to one set with the list.
 
 use std::collections::HashMap;
 
@@ -11,49 +11,49 @@ use crate::support::depth;
 
 const CLIENTS: usize = 3;
 
-/// What the clients do, and what is wrong with it.
+/// Rules of the clients, and an optional flaw.
 #[derive(Debug, Clone, Copy)]
 struct Protocol {
     leases: usize,
-    /// Its nodes have names by which they are found again. If not, a lost connection ends the session.
+    /// Whether its nodes have marked names, by which they are found again. If not, a lost connection ends the session.
     is_marked: bool,
-    /// A holder hands the lock on by a write into the next one's node.
+    /// Whether a holder hands the lock over by a write into the next contender's node.
     grants: bool,
-    /// Who asks to read only: they may be inside together.
+    /// Clients that only read, which may be inside together.
     reads: [bool; CLIENTS],
     flaw: Option<Flaw>,
 }
 
-/// One rule that is broken.
+/// A broken rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
-    /// One more than there are leases counts as room.
+    /// One contender more than there are leases enters.
     CountsOneTooFew,
-    /// The nodes are counted before the own is created, and one is added.
+    /// The nodes are counted before the own node is created, and one is added.
     CountedBefore,
-    /// The third in line takes itself for the second.
+    /// The third contender treats itself as the second.
     ThirdIsSecond,
-    /// The second in line takes a number that is not there for one that has gone.
+    /// The second contender treats a number that does not exist as one that has disappeared.
     AbsentIsGone,
-    /// The second in line waits for a grant only.
+    /// The second contender waits only for a grant.
     SecondIsBlind,
-    /// Who has lost a reply takes it that nothing was created.
+    /// A client that lost a reply assumes that nothing was created.
     LostIsNothing,
-    /// It looks for its node on a server that may lag.
+    /// It searches for its node on a server that may lag.
     NoSync,
-    /// It takes the node that it finds for the only one.
+    /// It assumes that the node it finds is the only one.
     FoundIsAlone,
-    /// The grant is a write of its own, before the deletion.
+    /// The grant is a separate write before the deletion.
     GrantsTooSoon,
-    /// Waiters watch the one before only, whatever the number of leases.
+    /// Waiters watch only the node just ahead, whatever the number of leases.
     WatchesOne,
-    /// A reader takes the only one before it for another reader.
+    /// A reader assumes that the only node ahead is a reader's.
     SecondReadsToo,
-    /// Who has counted nobody behind it when it left takes it that nobody has come until it joins again.
+    /// A client that counted no waiter when it left assumes that there is still none when it joins again.
     RemembersTheRelease,
 }
 
-/// How much may go wrong.
+/// Number of mishaps that may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budget {
     losses: u8,
@@ -62,7 +62,7 @@ struct Budget {
     give_ups: u8,
 }
 
-/// The nodes that are there after a transaction, by number, and those of them that were granted the lock.
+/// Nodes that exist after a transaction, by number, and which of them were granted the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Directory {
     there: u16,
@@ -71,49 +71,49 @@ struct Directory {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Owner {
-    /// The node is gone, and nobody can see it any more.
+    /// The node is gone, and no client can see it any more.
     Nobody,
-    /// Whose name has no number.
+    /// A foreign node, whose name has no number.
     Stranger,
     Client {
         number: u8,
         is_over: bool,
-        /// Whether it carries the mark of the client's present turn.
+        /// Whether it carries the mark of the client's current cycle.
         is_of_turn: bool,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
-    /// Between two turns, or after the last.
+    /// Between two cycles, or after the last.
     Idle,
-    /// It has asked to join, and whether the reply is to count. What it has counted itself, if it does that.
+    /// It has requested to join: whether the reply counts, and the count of its own, if it counts itself.
     Asked {
         counts: bool,
         counted: Option<u8>,
     },
-    /// The reply is under way.
+    /// The reply is in flight.
     Answered {
         own: u8,
         count: Option<u8>,
     },
-    /// Its connection was lost while it joined.
+    /// Its connection was lost during the join.
     InDoubt,
-    /// It looks for its node.
+    /// It searches for its node.
     Searches,
-    /// It lists.
+    /// It is about to list.
     Looks {
         own: u8,
     },
-    /// It looks at the number before its own.
+    /// It is about to read the number before its own.
     LooksAtOne {
         own: u8,
     },
-    /// It waits for the end of that one, which is the lock.
+    /// It waits for the end of that node, which is the lock.
     WaitsForOne {
         own: u8,
     },
-    /// It waits for the end of one of these.
+    /// It waits for the end of one of these nodes.
     Waits {
         own: u8,
         on: u16,
@@ -121,7 +121,7 @@ enum Step {
     Holds {
         own: u8,
     },
-    /// It holds and has granted the lock to the next.
+    /// It holds and has granted the lock to the next contender.
     HasGranted {
         own: u8,
     },
@@ -142,7 +142,7 @@ impl Step {
         }
     }
 
-    /// All nodes that it knows of, or may look for.
+    /// All nodes that it knows, or may search for.
     fn names(self) -> u16 {
         let watched = if let Self::Waits { on, .. } = self { on } else { 0 };
         self.own().map_or(0, |own| bit(own) | bit(own) >> 1 | watched)
@@ -164,7 +164,7 @@ impl Step {
         }
     }
 
-    /// Whether what it has seen last is of any meaning.
+    /// Whether its last view matters.
     fn has_view(self) -> bool {
         !matches!(self, Self::Idle | Self::Holds { .. } | Self::HasGranted { .. } | Self::Dead)
     }
@@ -173,10 +173,10 @@ impl Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Client {
     step: Step,
-    /// The last state of the directory that it has seen: a place in [`World::states`].
+    /// Last state of the directory that it has seen: an index in [`World::states`].
     view: u8,
     turns_left: u8,
-    /// Whether its last release has counted nobody, where anything is made of that.
+    /// Whether its last release counted no waiter, if the flaw uses that.
     left_nobody: bool,
 }
 
@@ -184,7 +184,7 @@ struct Client {
 struct World {
     /// All nodes that were ever created, by number.
     made: Vec<Owner>,
-    /// The directory after each transaction, as far back as anybody may still see it; the last is the present one.
+    /// The directory after each transaction, from the oldest that a client may still see to the current one.
     states: Vec<Directory>,
     clients: [Client; CLIENTS],
     left: Budget,
@@ -209,12 +209,12 @@ impl World {
         self.states[self.states.len() - 1]
     }
 
-    /// After a transaction that leaves the directory like this.
+    /// Adds a transaction that leaves the directory in this state.
     fn transact(&mut self, now: Directory) {
         self.states.push(now);
     }
 
-    /// Creates a node; its number.
+    /// Creates a node; returns its number.
     fn create(&mut self, owner: Owner) -> u8 {
         let number = u8::try_from(self.made.len()).unwrap();
         self.made.push(owner);
@@ -228,7 +228,7 @@ impl World {
         self.transact(Directory { there: there & !nodes, granted });
     }
 
-    /// The nodes that have a place in the queue, of these.
+    /// Those of these nodes that are in the queue.
     fn numbered(&self, nodes: u16) -> u16 {
         let is_stranger = |node: &u8| self.made[usize::from(*node)] == Owner::Stranger;
         nodes & !(0..self.made.len() as u8).filter(is_stranger).fold(0, |all, node| all | bit(node))
@@ -238,19 +238,19 @@ impl World {
         self.numbered(nodes) & (bit(own) - 1)
     }
 
-    /// Those of them that are readers'.
+    /// Those of these nodes that belong to readers.
     fn of_readers(&self, reads: [bool; CLIENTS], nodes: u16) -> u16 {
         let is_readers = |node: &u8| matches!(self.made[usize::from(*node)], Owner::Client { number, .. } if reads[usize::from(number)]);
         nodes & (0..self.made.len() as u8).filter(is_readers).fold(0, |all, node| all | bit(node))
     }
 
-    /// The one just behind, in the present state.
+    /// The node just behind, in the current state.
     fn next_behind(&self, own: u8) -> Option<u8> {
         let behind = self.numbered(self.now().there) >> own >> 1;
         (behind != 0).then(|| own + 1 + u8::try_from(behind.trailing_zeros()).unwrap())
     }
 
-    /// The same as all others that differ in nothing that matters: what nobody can see any more is forgotten.
+    /// The normal form of equivalent worlds, without anything that no client can see any more.
     fn normal(mut self) -> Self {
         let last = self.states.len() - 1;
         for client in &mut self.clients {
@@ -272,7 +272,7 @@ impl World {
         self
     }
 
-    /// Numbers begin with the first that anybody knows of, or may look for, which is the one before its own.
+    /// Renumbers nodes from the first that a client knows, or may search for, which is the one before its own.
     fn count_from_the_first(&mut self) {
         let visible = self.states.iter().fold(0, |all, state| all | state.there);
         let used = self.clients.iter().fold(visible, |all, client| all | client.step.names());
@@ -294,13 +294,13 @@ impl World {
         }
     }
 
-    /// The states that a client's next reply can be of: servers may lag, but never go back.
+    /// States that a client's next reply may show: servers may lag, but never go back.
     fn views(&self, client: usize) -> impl Iterator<Item = (u8, Directory)> + use<'_> {
         let from = self.clients[client].view;
         (from..).zip(self.states[usize::from(from)..].iter().copied())
     }
 
-    /// With a client at that step, having seen that.
+    /// The world with a client at that step, with that view.
     fn with(&self, client: usize, view: u8, step: Step) -> Self {
         let mut world = self.clone();
         world.clients[client].view = view;
@@ -308,12 +308,12 @@ impl World {
         world.normal()
     }
 
-    /// With the same view.
+    /// The world with a client at that step, with an unchanged view.
     fn at(&self, client: usize, step: Step) -> Self {
         self.with(client, self.clients[client].view, step)
     }
 
-    /// With a client whose turn is over, one way or the other.
+    /// The world after a client's cycle has ended in any way.
     fn after_turn(mut self, client: usize) -> Self {
         self.clients[client].step = Step::Idle;
         self.clients[client].turns_left -= 1;
@@ -329,7 +329,7 @@ impl World {
         self.clients.iter().all(is_served)
     }
 
-    /// Who holds and whose node is there: who holds without one is a zombie, and knows by its token.
+    /// Holders whose node exists. A holder without a node is a zombie, and its token shows that.
     fn holders(&self) -> Vec<usize> {
         let holds = |client: &Client| match client.step {
             Step::Holds { own } | Step::HasGranted { own } => self.now().there & bit(own) != 0,
@@ -344,7 +344,7 @@ impl Protocol {
         self.flaw == Some(flaw)
     }
 
-    /// The nodes before the own that a client waits for: a reader for writers only.
+    /// The nodes ahead that a client waits for; for a reader, only writers'.
     fn in_the_way(&self, world: &World, number: usize, own: u8, nodes: u16) -> u16 {
         let before = world.before(own, nodes);
         if self.reads[number] { before & !world.of_readers(self.reads, before) } else { before }
@@ -355,7 +355,7 @@ impl Protocol {
         holders.len() > self.leases && !holders.iter().all(|number| self.reads[*number])
     }
 
-    /// What a reply to the join leads to.
+    /// Step after the reply to a join.
     fn answered(&self, world: &World, number: usize, own: u8, count: Option<u8>) -> Step {
         if world.clients[number].left_nobody {
             return Step::Holds { own };
@@ -373,7 +373,7 @@ impl Protocol {
         }
     }
 
-    /// What the client's next step can lead to, whatever else goes on.
+    /// Worlds after the client's next step.
     fn steps_of(&self, world: &World, number: usize) -> Vec<World> {
         let client = world.clients[number];
         let mut next = Vec::new();
@@ -384,7 +384,7 @@ impl Protocol {
                     let view = u8::try_from(world.states.len() - 1).unwrap();
                     let counted =
                         self.has(Flaw::CountedBefore).then(|| world.now().there.count_ones() as u8 + 1);
-                    // It creates as well: that depends on what it has seen in earlier turns.
+                    // It may also join by a create, depending on what it saw in earlier cycles.
                     for counts in [true, false] {
                         next.push(world.with(number, view, Step::Asked { counts, counted }));
                     }
@@ -423,7 +423,7 @@ impl Protocol {
             }
             Step::LooksAtOne { own } => {
                 for (view, seen) in world.views(number) {
-                    // The name of a stranger's node is another.
+                    // A foreign node has another name.
                     let is_there = world.numbered(seen.there) & bit(own - 1) != 0;
                     let step = match is_there {
                         true => Step::WaitsForOne { own },
@@ -444,7 +444,7 @@ impl Protocol {
             }
             Step::Waits { own, on } => {
                 for (view, seen) in world.views(number) {
-                    // The grant comes first: both are of one transaction.
+                    // The grant comes first: both are in one transaction.
                     if self.grants && seen.granted & bit(own) != 0 {
                         next.push(world.with(number, view, Step::Holds { own }));
                     } else if seen.there & on != on {
@@ -474,17 +474,17 @@ impl Protocol {
         Step::Waits { own, on: before }
     }
 
-    /// With the node of a client that joins, and its number.
+    /// The world with the node of a client that joins, and the node's number.
     fn joined(&self, world: &World, number: usize) -> (World, u8) {
         let mut after = world.clone();
         let own = after.create(Owner::Client { number: number as u8, is_over: false, is_of_turn: true });
         (after, own)
     }
 
-    /// How a client goes on whose connection was lost while it joined.
+    /// The world after a client continues whose connection was lost during the join.
     fn resolves(&self, world: &World, number: usize) -> World {
         if !self.is_marked {
-            // The session ends, at some time its node goes with it, and the client begins anew.
+            // The session ends, its node disappears with it some time later, and the client starts again.
             let mut after = world.clone();
             after.of_client(number, |is_over, is_of_turn| (*is_over, *is_of_turn) = (true, false));
             return after.at(number, Step::Idle);
@@ -501,9 +501,10 @@ impl Protocol {
         let mut after = world.clone();
         after.delete(bit(own));
         after.clients[number].left_nobody = self.has(Flaw::RemembersTheRelease) && after.now().there == 0;
-        // Who knows of nobody behind deletes, or who guesses so, even if there is somebody by now.
+        // A client that knows of no waiter deletes its node, as does one that guesses so, even if there is a waiter by
+        // now.
         let mut ways = vec![after.after_turn(number)];
-        // A holder whose node is gone can't grant: the transaction fails whole.
+        // A holder whose node is gone cannot grant: the whole transaction fails.
         let is_there = world.now().there & bit(own) != 0;
         if let Some(next) = world.next_behind(own).filter(|_| self.grants && is_there) {
             let mut after = world.clone();
@@ -520,7 +521,7 @@ impl Protocol {
         ways
     }
 
-    /// What can go wrong, as far as it is left.
+    /// Worlds after any mishap that may still happen.
     fn mishaps(&self, world: &World) -> Vec<World> {
         let mut next = Vec::new();
         let spend = |spend: fn(&mut Budget) -> &mut u8| {
@@ -531,7 +532,7 @@ impl Protocol {
         };
         for (number, client) in world.clients.iter().enumerate() {
             if let (Step::Asked { .. }, Some(after)) = (client.step, spend(|left| &mut left.losses)) {
-                // The request, or the reply.
+                // Either the request or the reply is lost.
                 next.push(after.at(number, Step::InDoubt));
                 next.push(self.joined(&after, number).0.at(number, Step::InDoubt));
             }
@@ -552,7 +553,7 @@ impl Protocol {
         next
     }
 
-    /// What happens without anybody doing it: sessions that are over are ended, and strangers go.
+    /// Events that no client causes: servers end expired sessions, and foreign nodes disappear.
     fn happens(&self, world: &World) -> Vec<World> {
         let mut next = Vec::new();
         let there = (0_u8..).zip(&world.made).filter(|(node, _)| world.now().there & bit(*node) != 0);
@@ -573,7 +574,7 @@ impl Protocol {
         next
     }
 
-    /// Whether somebody waits who has room and has not been told: nothing that it waits for has happened.
+    /// Whether a waiter could enter but was not notified: nothing that it waits for has happened.
     fn leaves_room(&self, world: &World) -> bool {
         world.clients.iter().enumerate().any(|(number, client)| {
             let (Step::Waits { own, .. } | Step::WaitsForOne { own }) = client.step else { return false };
@@ -586,11 +587,11 @@ impl Protocol {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     worlds: usize,
-    /// More inside than there are leases.
+    /// Number of worlds with more holders than leases.
     too_many: usize,
-    /// Room that a waiter is not told of.
+    /// Number of worlds in which a waiter could enter but is not notified.
     unnoticed: usize,
-    /// Worlds from which not everybody who lives can be served any more.
+    /// Number of worlds from which some live client can no longer be served.
     stuck: usize,
 }
 
@@ -600,7 +601,7 @@ impl Found {
     }
 }
 
-/// Goes through everything.
+/// Explores all reachable worlds.
 fn explore(protocol: Protocol, left: Budget, turns: [u8; CLIENTS]) -> Found {
     let first = World::new(left, turns);
     let mut known = HashMap::from([(first.clone(), 0_usize)]);
@@ -631,7 +632,7 @@ fn explore(protocol: Protocol, left: Budget, turns: [u8; CLIENTS]) -> Found {
     found
 }
 
-/// How many can be reached from these.
+/// Number of worlds that can be reached from these.
 fn reachable(edges: &[Vec<usize>], from: Vec<usize>) -> usize {
     let mut is_reached = vec![false; edges.len()];
     let mut left = from;
@@ -662,7 +663,7 @@ const DEATH: Budget = Budget { deaths: 1, ..NOTHING };
 const STRANGER: Budget = Budget { strangers: 1, ..NOTHING };
 const GIVES_UP: Budget = Budget { give_ups: 1, ..NOTHING };
 
-/// What goes wrong at a time. In depth two things do; all that can happen then takes minutes.
+/// Mishaps to explore. With --long there are two at a time; all possible combinations would take minutes.
 fn mishaps(protocol: Protocol) -> &'static [Budget] {
     const TWO: [Budget; 5] = [
         Budget { losses: 2, ..NOTHING },
@@ -672,7 +673,7 @@ fn mishaps(protocol: Protocol) -> &'static [Budget] {
         Budget { give_ups: 1, ..STRANGER },
     ];
     const ONE: [Budget; 3] = [DEATH, GIVES_UP, LOSS];
-    // Sessions that end and begin anew make ten times as many states.
+    // Sessions that end and start again give ten times as many states.
     let one = if protocol.is_marked { &ONE[..] } else { &ONE[..2] };
     depth::of(one, &TWO)
 }
@@ -728,7 +729,7 @@ fn every_rule_of_the_model_is_needed() {
         (COUNT, Flaw::RemembersTheRelease, NOTHING, TooMany),
     ];
     for (protocol, flaw, left, leads) in broken {
-        // What is remembered of a turn takes a second one; a third client adds nothing to that.
+        // A flaw that remembers a cycle needs a second cycle; a third client would add nothing.
         let turns = if flaw == Flaw::RemembersTheRelease { [2, 1, 0] } else { ONCE };
         let found = explore(Protocol { flaw: Some(flaw), ..protocol }, left, turns);
         println!("{flaw:?}, {left:?}: {found:?}");

@@ -1,4 +1,4 @@
-//! What the page on drivers shows is what the published schemas of their messages allow.
+//! The examples on the page about drivers match the published schemas of their messages.
 
 use serde_json::{Value, json};
 use zklockbench_locks::driver::protocol;
@@ -12,7 +12,7 @@ impl Schemas {
         Schema::new(&self.0[message]).is_valid(line)
     }
 
-    /// What a driver may say.
+    /// Whether a driver may send this message.
     fn allow_from_driver(&self, line: &Value) -> bool {
         ["ready", "refused", "answer", "event"].iter().any(|message| self.allow(message, line))
     }
@@ -22,7 +22,7 @@ fn page() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/testing-your-client.md")).unwrap()
 }
 
-/// The lines of the whole session: whether a driver says it, and what it is. What continues a line is part of it.
+/// Lines of the whole session: whether the driver sends it, and the message. A continued line is part of it.
 fn session() -> Vec<(bool, Value)> {
     let page = page();
     let (_, session) = page.split_once("## A whole session").unwrap();

@@ -1,4 +1,4 @@
-//! What is said of a trial and of a run: whether contenders excluded each other, and when that is not known.
+//! Verdicts on a trial and on a run: whether contenders excluded each other, and when that is unknown.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use zklockbench_scenario::TrialSpec;
 
 use crate::support::{records, views};
 
-/// The valid trial after something was changed in it.
+/// The valid trial with a change.
 fn after(change: impl FnOnce(&mut Trial)) -> Trial {
     let mut trial = records::trial(0);
     change(&mut trial);
@@ -23,7 +23,7 @@ fn after(change: impl FnOnce(&mut Trial)) -> Trial {
     trial
 }
 
-/// The overall verdict with its reasons, and the parts that it consists of.
+/// The overall verdict with its reasons, and its parts.
 fn described(name: &str, judged: &Judged) -> String {
     let mut said = format!("{name}: {}\n", judged.verdict.word());
     judged.verdict.reasons().iter().for_each(|why| writeln!(said, "  {why}").unwrap());
@@ -60,7 +60,7 @@ fn stuck(contender: usize, blocker: Option<usize>) -> Stuck {
     Stuck { blocker, ..views::stuck(contender) }
 }
 
-/// A sound trial with so many acquisitions in the measured phase.
+/// A valid trial with this many acquisitions in the measured phase.
 fn measured(acquisitions: u64, evidence: Evidence) -> Trial {
     let mut trial = Trial { evidence, ..records::trial(0) };
     trial
@@ -77,7 +77,7 @@ fn many() -> Evidence {
     Evidence { entries: 900, waited: 800, ..Evidence::default() }
 }
 
-/// So many of the acquisitions of a trial checked.
+/// A trial with this many checked acquisitions.
 fn checked(seen_inside: u64, acquired: u64) -> Trial {
     let evidence = Evidence { entries: acquired, waited: acquired - 1, seen_inside, ..Evidence::default() };
     after(|trial| *trial = measured(acquired, evidence))
@@ -89,7 +89,7 @@ fn warm_up_only(entries: u64) -> Trial {
     after(|trial| *trial = measured(0, evidence))
 }
 
-/// Checks of a warm-up with many acquisitions, and so many after it.
+/// Evidence from a warm-up with many acquisitions, with this many acquisitions after it.
 fn after_warm_up(acquired: u64) -> Trial {
     let evidence = Evidence { entries: 5_000, waited: 4_000, seen_inside: 4_000, ..Evidence::default() };
     after(|trial| {
@@ -124,7 +124,7 @@ fn cut_short(cause: Cause, why: &str) -> Option<CutShort> {
     Some(CutShort { cause, why: why.into() })
 }
 
-/// That two holds were lost with their session.
+/// Records that two holds were lost with their session.
 fn lose(trial: &mut Trial) {
     trial.whole.lost_while_held = 2;
 }
@@ -246,11 +246,11 @@ fn an_outage_is_explained_only_by_a_second_node_of_a_lock_that_reads_without_a_s
         "behind somebody else's node"
     );
     assert!(!is_described("kazoo", 1, vec![stuck(3, None)]), "behind nobody's node");
-    // Nodes that are left, and nobody waits
+    // There are leftover nodes, but no waiter
     assert!(is_described("curator-mutex", 1, Vec::new()) && !is_described("baton", 1, Vec::new()));
 }
 
-/// Two holders of one of a semaphore's leases each, the second of whom entered while the node of the first was there.
+/// Two holders with one lease each of a semaphore, the second of which entered while the first one's node existed.
 fn facts(leases: u32) -> Facts {
     let claim = LockClaim::WRITE;
     let did = |contender, at, deed| Moment { at, contender, lock: 0, session: None, deed };
@@ -285,10 +285,10 @@ fn the_facts_of_a_trial_are_judged_once_and_dropped() {
         trial.judged
     );
     assert_eq!(trial.evidence.by_clock, 1, "kept out for all of its 20 ms");
-    // What was made of them is judged again as it stands
+    // A second judgement uses the results of the first
     let again = after(|again| again.ensemble_order = trial.ensemble_order.clone());
     assert_eq!(again.judged.verdict, trial.judged.verdict);
-    // And two leases are enough for two
+    // And two leases are enough for two holders
     let mut trial = Trial { facts: Some(facts(2)), ..records::trial(0) };
     judge(&mut trial);
     assert_eq!((trial.judged.order, trial.violation_count), (Some(Verdict::Held), 0));

@@ -1,4 +1,4 @@
-//! Gates as they are written: what is read, what is said of everything else, and that nothing stops the reader.
+//! The syntax of gates: what is accepted, the messages for everything else, and that no text makes the parser fail.
 
 use std::sync::LazyLock;
 
@@ -16,12 +16,12 @@ use crate::support::diagnosed::said_of_files;
 
 static FIGURES: LazyLock<Vec<&FigureCard>> = LazyLock::new(figures::cards);
 
-/// Where it isn't known what the scenario has.
+/// For scenarios with unknown strategies and contenders.
 fn anything() -> Known<'static> {
     Known { figures: &FIGURES, cells: None }
 }
 
-/// One of each form, as `Display` writes them.
+/// One condition of each form, in canonical notation.
 const RIGHT: [&str; 14] = [
     "wait.p99 < 50ms",
     "wait.p99.9 <= 1.5s",
@@ -188,11 +188,11 @@ fn units(unit: Unit) -> impl Strategy<Value = Written> {
     select(Written::ALL.into_iter().filter(|written| written.fits(unit)).collect::<Vec<_>>())
 }
 
-/// Of every form, with every figure for which there is one.
+/// Conditions of every form, with every metric that fits.
 fn conditions() -> impl Strategy<Value = Condition> {
     let relations = select(vec![Relation::Less, Relation::AtMost, Relation::More, Relation::AtLeast]);
     let value = (figures(), numbers()).prop_flat_map(|(figure, number)| {
-        // A share is one of at most 1.
+        // A share is at most 1.
         let number = if figure.unit() == Unit::Share { number / 2e6 } else { number };
         let limit = units(figure.unit()).prop_map(move |unit| Limit::Value(Quantity { number, unit }));
         (Just(figure), limit)
@@ -215,7 +215,7 @@ fn conditions() -> impl Strategy<Value = Condition> {
     })
 }
 
-/// So many texts at least, whatever is asked for otherwise.
+/// At least this many cases, whatever is configured.
 fn ten_thousand() -> ProptestConfig {
     ProptestConfig { cases: crate::cases().cases.max(10_000), ..crate::cases() }
 }
@@ -260,7 +260,7 @@ fn pieces() -> Vec<&'static str> {
     text.split(' ').collect()
 }
 
-/// A right gate in which some characters are replaced, left out or doubled.
+/// A valid gate in which some characters are replaced, removed or doubled.
 fn mutations() -> impl Strategy<Value = String> {
     let change = (any::<prop::sample::Index>(), proptest::option::of(any::<char>()), any::<bool>());
     let changes = proptest::collection::vec(change, 1..4);

@@ -1,4 +1,4 @@
-//! What gates come to: each kind of gate green, red and unknown, over records made by hand.
+//! Outcomes of gates: each kind of gate green, red and unknown, over handmade records.
 
 use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Side, compare};
 use zklockbench_analysis::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
@@ -16,13 +16,13 @@ use zklockbench_scenario::gate::{Gate, Known, parse};
 use crate::support::records;
 
 /// Three repetitions of `baton` and of `mutex` with 20 contenders, and of `baton` with 2. In each, a thousand waits of
-/// 30 ms and as many handoffs of 2 ms. `baton` acquires 100 times a second, `mutex` 50 times.
+/// 30 ms and as many handoffs of 2 ms. `baton` acquires 100 times per second, `mutex` 50 times.
 #[derive(Clone)]
 struct World {
     run: Run,
     trials: Vec<Trial>,
     repetitions: u32,
-    /// What it is compared with.
+    /// Baseline, if there is one.
     baseline: Option<Side>,
 }
 
@@ -95,7 +95,7 @@ type Case = (&'static str, &'static str, fn(&mut World));
 
 fn nothing(_: &mut World) {}
 
-/// Each gate in this world after a change of its own, with the sentence on its worst cell.
+/// The outcome of each gate in this world after its change, with the sentence on its worst cell.
 fn outcomes(world: &World, cases: &[Case]) -> String {
     let outcome = |(gate, name, change): &Case| {
         let mut world = world.clone();
@@ -138,7 +138,7 @@ const LIMITS: &[Case] = &[
     ("throughput of baton >= 100/s", "100/s", nothing),
     ("throughput >= 100/s", "100/s and 50/s", nothing),
     ("throughput >= 10/s", "a length of 0", |w| w.mutex()[0].measured_us = 0),
-    // Counts, of which every repetition decides
+    // Counts, for which every repetition decides
     ("violations == 0", "none", nothing),
     ("violations == 0", "two in a repetition", |w| w.baton()[1].violation_count = 2),
     ("timed_out <= 3", "3 in a repetition", |w| timed_out(&mut w.baton()[2], 3)),
@@ -188,7 +188,7 @@ const OTHER: &str = "throughput of baton at 20 contenders > 1.2 * throughput of 
 const NOT_REGRESSED: &str = "wait.p99 not regressed by 5% against baseline";
 const FASTER: &str = "throughput not regressed by 5% against baseline";
 
-/// In a world that is like its baseline.
+/// In a world that equals its baseline.
 const AGAINST_A_BASELINE: &[Case] = &[
     (NOT_REGRESSED, "as before", nothing),
     (NOT_REGRESSED, "mutex slower", mutex_slower),
@@ -228,13 +228,13 @@ fn each_gate_has_the_recorded_outcome() {
         outcomes(&compared(1), BATCHES),
     ];
     insta::assert_snapshot!("outcomes_against_a_baseline", baseline.join("\n"));
-    // What others are compared with is not compared with itself
+    // The reference cell is not compared with itself
     let outcome = World::new().outcome("throughput at 20 contenders > 1.2 * throughput of mutex");
     assert_eq!(outcome.checks.iter().map(|check| check.strategy.as_str()).collect::<Vec<_>>(), ["baton"]);
 }
 
 #[test]
-fn a_relation_between_strategies_within_chance_is_unknown() {
+fn a_relation_between_strategies_that_chance_may_explain_is_unknown() {
     // Given six repetitions in which `baton` is 1.1 to 1.3 times, or about 1.3 times as fast as `mutex`
     let of = |repetitions: u32, times: fn(usize) -> f64, gate: &str| {
         let mut world = World::of(repetitions);
@@ -254,7 +254,7 @@ fn a_relation_between_strategies_within_chance_is_unknown() {
         (6, narrow, 1.15, "passed", "between 1.3 and 1.31"),
         (6, narrow, 1.5, "FAILED", "between 1.3 and 1.31"),
         (3, narrow, 1.15, "unknown", "3 repetitions are too few to tell it from chance: that takes 4"),
-        // Two that happen to be the same show nothing, three do
+        // Two equal values are inconclusive, three are not
         (2, same, 1.15, "unknown", "2 repetitions are too few to tell it from chance: that takes 4"),
         (3, same, 1.15, "passed", "65/s"),
     ] {
@@ -275,7 +275,7 @@ fn side(path: &str, stored: StoredRun) -> Side {
     Side { path: path.into(), runs: vec![Loaded { path: path.into(), stored }] }
 }
 
-/// A world with so many repetitions, in which all is as it was in a baseline with as many.
+/// A world with this many repetitions that equals its baseline.
 fn compared(repetitions: u32) -> World {
     let mut world = World::of(repetitions);
     let mut stored = records::stored(&world.run, &world.trials);
@@ -297,7 +297,7 @@ fn mutex_slower(world: &mut World) {
     slower(world, "mutex");
 }
 
-/// A batch, which had so many notifications in the baseline and now so many.
+/// A batch with this many notifications in the baseline and now.
 fn batches(world: &mut World, was: u64, is: u64) {
     let notified = |trial: &mut Trial, count: u64| {
         trial.spec.load = Load::Batch;
@@ -315,7 +315,7 @@ fn batches(world: &mut World, was: u64, is: u64) {
 
 #[test]
 fn more_gates_against_a_baseline_raise_no_more_false_alarms() {
-    // Five repetitions a side can carry six comparisons: with twelve, none of them can be significant
+    // Five repetitions per side can decide six comparisons: with twelve, none of them can be significant
     let mut world = compared(5);
     slower(&mut world, "mutex");
     let gate = |figure: &str| format!("{figure} not regressed by 5% against baseline");
@@ -330,7 +330,7 @@ fn more_gates_against_a_baseline_raise_no_more_false_alarms() {
 }
 
 #[test]
-fn a_gate_about_nothing_is_unknown_and_so_are_all_gates_with_it() {
+fn a_gate_without_a_matching_cell_is_unknown_and_makes_the_run_unknown() {
     let world = World::new();
     let outcomes = world.outcomes(&["throughput of nobody > 1/s", "violations == 0"]);
     assert_eq!(outcomes[0].word(), "unknown");
@@ -339,7 +339,7 @@ fn a_gate_about_nothing_is_unknown_and_so_are_all_gates_with_it() {
 }
 
 #[test]
-fn the_worst_comes_first_and_a_failure_outweighs_an_unknown() {
+fn the_worst_gate_comes_first_and_a_failure_outweighs_an_unknown() {
     let mut world = World::new();
     world.run.floor = None;
     world.mutex().iter_mut().for_each(|trial| wait(trial, 45_000, 1_000));
@@ -353,14 +353,14 @@ fn the_worst_comes_first_and_a_failure_outweighs_an_unknown() {
     ];
     assert_eq!(words, expected);
     assert!(matches!(overall(&outcomes), Verdict::Violated(_)));
-    // The cell that is nearest to the limit
+    // The cell closest to the limit
     assert_eq!(outcomes[3].checks[0].strategy, "mutex");
     insta::assert_snapshot!(
         "gates_on_a_terminal",
         zklockbench_report::gates(&outcomes, Style::EVERYTHING).unwrap()
     );
     insta::assert_snapshot!("gates_as_markdown", zklockbench_report::gates_markdown(&outcomes).unwrap());
-    // And they come back from a file
+    // And they can be read back from a file
     let text = serde_json::to_string(&outcomes).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Outcome>>(&text).unwrap(), outcomes);
 }
@@ -387,7 +387,7 @@ fn wait(trial: &mut Trial, us: u64, samples: usize) {
     trial.histograms.insert(Measure::Wait, records::histogram(&vec![us; samples]));
 }
 
-/// So that 2 in 100 waits had not ended after so long.
+/// Makes 2 of 100 waits end without the lock after this time.
 fn unserved(trial: &mut Trial, us: u64) {
     trial.histograms.insert(Measure::Unserved, records::histogram(&[us; 20]));
 }
@@ -427,7 +427,7 @@ fn without_a_gate_on_it_the_whole_comparison_is_a_gate() {
             compare(world.baseline.as_ref().unwrap(), &new, &Ask::default());
         Outcome::of_comparison(&found)
     };
-    // Three cells with a handful of figures each take eight repetitions
+    // Three cells with a few metrics each need eight repetitions
     assert_eq!(came_to(None, 8).word(), "passed");
     let failed = came_to(Some("mutex"), 8);
     assert_eq!((failed.word(), failed.checks[0].strategy.as_str()), ("FAILED", "mutex"));
@@ -440,7 +440,7 @@ fn without_a_gate_on_it_the_whole_comparison_is_a_gate() {
     );
 }
 
-/// After how many trials the run is lost by those gates, and why; `None` where it may go on to its end.
+/// Number of trials after which the run is lost by those gates, and the reason; `None` if it may continue to its end.
 fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Option<(usize, String)> {
     let known = Known { figures: &figures::cards(), cells: None };
     let gate = |text: &&str| Gate { name: None, condition: parse(text, known).unwrap() };
@@ -453,17 +453,18 @@ fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Opti
 fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
     let planned = Some(3);
     let world = World::new();
-    // A median is lost once more than half of the repetitions are on the wrong side, what each must meet at the first
+    // A median is lost once more than half of the repetitions are on the wrong side; a gate on every repetition is lost
+    // at the first
     let lost = |gate: &str| lost_after(&world, &[gate], planned).map(|(after, _)| after);
     assert_eq!(lost("throughput >= 10/s"), None);
     assert_eq!((lost("throughput >= 1000/s"), lost("every throughput >= 1000/s")), (Some(2), Some(1)));
     assert_eq!((lost("throughput of mutex >= 1000/s"), lost("acquired >= 2000")), (Some(5), Some(1)));
-    // So many times the floor that was measured before is a number, too; what another strategy will do is none yet
+    // A multiple of the floor measured before the trials is a number, too; another strategy's metric is not known yet
     assert_eq!((lost("handoff.p50 < 1.5 * floor"), lost("handoff.p50 < 3 * floor")), (Some(2), None));
     assert_eq!(lost("throughput > 100 * throughput of mutex"), None);
-    // Where more repetitions may follow no median is lost before the end
+    // If more repetitions may follow, no median is lost before the end
     assert_eq!(lost_after(&world, &["throughput >= 1000/s"], None), None);
-    // What is only a lower bound is lost from above only, and what does not count decides nothing
+    // A lower bound can be lost only by being too large, and an invalid trial decides nothing
     let mut open = World::new();
     all(&mut open, |trial| unserved(trial, 60_000));
     assert_eq!(lost_after(&open, &["every wait.p99 > 90ms"], planned), None);
@@ -471,7 +472,7 @@ fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
     let mut invalid = World::new();
     all(&mut invalid, |trial| trial.health.invalid = Some("lag".into()));
     assert_eq!(lost_after(&invalid, &["every wait.p99 < 1ms"], planned), None);
-    // A violated lock ends it whatever the gates are
+    // A violated lock ends the run, whatever the gates
     let mut violated = World::new();
     violated.trials[1].judged = records::judged(Verdict::Violated(vec!["two inside".into()]));
     let (after, why) = lost_after(&violated, &[], planned).unwrap();

@@ -1,6 +1,6 @@
-//! Pages and tables that are made from the code say what the code says.
+//! Generated pages and tables match the code.
 //!
-//! To make them anew: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
+//! To update them: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Compares a file with what it should be, or makes it so when that was asked for.
+/// Compares a file with its expected text, or updates it if requested.
 pub fn assert_fresh(name: &str, expected: &str) {
     if std::env::var_os("ZKLOCKBENCH_UPDATE_DOCS").is_some() {
         std::fs::write(file(name), expected).unwrap();
@@ -78,7 +78,7 @@ fn the_page_on_one_request_shows_the_java_that_is_compiled() {
     assert_fresh("docs/one-request-lock.md", &with_part("docs/one-request-lock.md", "count in java", &part));
 }
 
-/// Between backticks, the words of a text that look like names of locks or scenarios.
+/// Words between backticks that look like names of locks or scenarios.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

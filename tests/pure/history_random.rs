@@ -1,4 +1,4 @@
-//! Histories by chance: those of a right lock are held, one overlap in them is found with its two holders, and no
+//! Random histories: those of a correct lock are held, a single overlap in them is found with its two holders, and no
 //! text makes the checker panic.
 
 use std::fmt::Write as _;
@@ -10,20 +10,20 @@ use crate::support::story::{check_text, judged, lines};
 
 const CONTENDERS: usize = 5;
 
-/// Where one contender of the simulation stands.
+/// State of a contender in the simulation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Outside,
     Asking,
     Inside,
     Suspended,
-    /// Release was called; the node is still there.
+    /// Release was called; the node still exists.
     Leaving,
-    /// The node is gone; the answer is not there yet.
+    /// The node is gone; the answer has not arrived.
     Left,
 }
 
-/// A right lock, driven by chance.
+/// A correct lock in a random simulation.
 struct Simulation {
     kind: Kind,
     at: [At; CONTENDERS],
@@ -73,7 +73,7 @@ impl Simulation {
         self.zxid
     }
 
-    /// Whether the node of that contender lets it in.
+    /// Whether that contender's node admits it.
     fn may_enter(&self, who: usize) -> bool {
         let at = |wanted: &[At]| {
             (0..CONTENDERS).filter(|other| wanted.contains(&self.at[*other])).collect::<Vec<_>>()
@@ -88,7 +88,7 @@ impl Simulation {
         room && !(self.fair && asked_before)
     }
 
-    /// One contender takes its next step, with sessions that break when that is allowed.
+    /// One contender takes its next step; `faults` allows sessions to break.
     fn step(&mut self, choice: u16, faults: bool) {
         let who = usize::from(choice) % CONTENDERS;
         let chance = choice / 8 % 16;
@@ -156,8 +156,8 @@ fn assert_sound(judgement: &Judgement) {
     }
 }
 
-/// The story with a stranger who walks in and out right after the given acquisition. Returns the numbers of the four
-/// lines that show it, too: the holder's two, then the stranger's.
+/// The story with a foreign contender that enters and leaves right after the given acquisition. Also returns the
+/// numbers of the four lines that show it: the holder's two, then the foreign contender's.
 fn with_stranger(story: &str, which: usize) -> Option<(String, Vec<u64>)> {
     let lines: Vec<&str> = story.lines().collect();
     let entries: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains("acquire ok")).collect();
@@ -174,7 +174,7 @@ fn with_stranger(story: &str, which: usize) -> Option<(String, Vec<u64>)> {
     };
     let release = of_holder("invoke");
     if release.is_some() && of_holder("ok").is_none() {
-        return None; // How that release ended is not known, so neither is what the overlap was.
+        return None; // The outcome of that release is unknown, and therefore so is the class of the overlap.
     }
     // The story's line `at` is line `at + 1` of the file.
     let shown = [Some(entry), Some(entry + 2), Some(entry + 3), release];
@@ -186,7 +186,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![Just(Kind::Mutex), Just(Kind::Semaphore), Just(Kind::ReadWrite)]
 }
 
-/// Events of every kind in every order, most of which make no sense.
+/// Events of every kind in every order, most of which are impossible.
 fn nonsense() -> impl Strategy<Value = Vec<(u8, u8, u8, u8)>> {
     prop::collection::vec((0..3_u8, 0..16_u8, 0..6_u8, any::<u8>()), 0..60)
 }

@@ -1,5 +1,4 @@
-//! What the checker of histories finds, and what it lets pass: tiny histories, each for one rule, with all that is
-//! said of them in `snapshots/`.
+//! Findings of the history checker: tiny histories, one for each rule, with the complete output in `snapshots/`.
 
 use std::sync::LazyLock;
 
@@ -32,7 +31,7 @@ fn described(judgement: &Judgement) -> String {
     said.join("\n")
 }
 
-/// The answer to a story, in which contender 99 stands for none. The word `strict` makes zombies violations.
+/// The output for a story, in which contender 99 means none. The word `strict` makes zombies violations.
 fn story_answer(story: &str) -> String {
     let is_strict = story.lines().next().is_some_and(|line| line.contains(" strict"));
     let (_dir, path) = file(lines(story).replace("\"contender\":99,", "").as_bytes());
@@ -57,7 +56,7 @@ const TURN: &str = "mutex
     23-24 a/2 release ok";
 
 #[test]
-fn a_text_that_is_no_history_is_refused_with_its_line() {
+fn text_that_is_not_a_history_is_refused_with_its_line() {
     let but = |from: &str, to: &str| lines(TURN).replacen(from, to, 1);
     for (text, said) in [
         (String::new(), "the file is empty"),
@@ -86,8 +85,8 @@ fn a_last_line_counts_only_if_it_is_complete() {
 }
 
 #[test]
-fn a_hold_without_other_runnable_contenders_is_no_evidence() {
-    // Two contenders of one thread walk in and out in turn, in for 20 µs and out for 200 µs.
+fn a_hold_without_other_runnable_contenders_proves_nothing() {
+    // Two contenders of one thread enter and leave alternately, inside for 20 µs and outside for 200 µs.
     let walking_in = |leaves: &str| {
         let mut events: Vec<(u64, String)> = (0..100_u64)
             .flat_map(|turn| {
@@ -123,7 +122,7 @@ fn the_first_twenty_of_each_kind_are_reported_in_line_order() {
     assert_eq!(lines, (0..20).map(|turn| 3 + 8 * turn).collect::<Vec<_>>());
 }
 
-/// One contender asks and gets no answer while two others enter in turn, up to that time.
+/// One contender requests the lock and gets no answer while two others acquire alternately, up to that time.
 fn passed_over(header: &str, last_us: u64) -> Judgement {
     let mut story = format!("{header}\n5 a/9 acquire invoke\n6 a/1 acquire invoke\n6 a/2 acquire invoke\n");
     for turn in 0..=last_us.div_ceil(100_000) {
@@ -138,7 +137,7 @@ fn an_acquire_passed_over_far_longer_than_others_is_stuck_and_one_before_the_end
     let long = passed_over("mutex", 10_000_000);
     assert_eq!((long.verdict.word(), lock(&long).stuck), ("violated", 1));
     assert_eq!(lines_of(&long, Breach::Stuck), [2]);
-    // No contender stayed inside for any time, so nothing else is known either.
+    // No contender stayed inside for any time, so nothing else is known, either.
     let short = passed_over("mutex", 500_000);
     let report = lock(&short);
     assert_eq!((short.verdict.word(), report.stuck, report.unfinished), ("unknown", 0, 3), "{short:?}");

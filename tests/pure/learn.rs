@@ -1,4 +1,4 @@
-//! What is learned of logs: the outcome in text, the page, and scenarios that the reader of scenarios takes.
+//! What `learn` derives from logs: the outcome as text, the page, and valid scenarios.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -35,7 +35,7 @@ fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     log
 }
 
-/// What is learned of a log, with its scenarios in that directory.
+/// The load learned from a log, with its scenarios in that directory.
 fn learned(directory: &Path, log: &[u8]) -> Learned {
     std::fs::write(directory.join("log.1"), log).unwrap();
     let directories = [directory.to_owned()];

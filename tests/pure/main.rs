@@ -1,4 +1,4 @@
-//! What needs no server: scenarios, records, judging, results, tables, charts, and the rules of the sources.
+//! Tests without servers: scenarios, records, judging, results, tables, charts, and rules about the sources.
 
 #![allow(
     clippy::unwrap_used,
@@ -62,7 +62,7 @@ mod sweep;
 mod sweep_file;
 mod workers;
 
-/// How every property is tested. `PROPTEST_CASES` raises the number of cases, 256, for a long run.
+/// Configuration of every property test. `PROPTEST_CASES` raises the number of cases (256) for a long run.
 fn cases() -> proptest::prelude::ProptestConfig {
     proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() }
 }

@@ -1,5 +1,5 @@
-//! Sound holders, zombies and intruders in every mix: the trial's judge, `check` on the trial's history, and `merge` give
-//! the same verdict.
+//! Valid holders, zombies and intruders in every mix: the trial's judge, `check` on the trial's history, and `merge`
+//! give the same verdict.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,14 @@ use crate::support::story::{self, file, lines, overlaps};
 /// Violations, zombies and uncertain overlaps.
 type Counts = [u64; 3];
 
-/// A lock; its holders in the order of their entries; what their entries are. A holder is what it claims (`w`, `r` or a
-/// number of leases), its place in the order of grants, and its fate:
+/// A lock; its holders in the order of their acquisitions; and the classes of these acquisitions. A holder is
+/// described by its claim (`w`, `r` or a number of leases), its position in the order of grants, and its fate:
 ///
 /// - `expired`: its session ends behind its back, and it learns of that after its release;
-/// - `lost`: it is told right after its entry, and stays;
-/// - `crashed`: it dies right after its entry;
-/// - `suspended`: its connection is lost right after its entry, `cut`: right before it; it is back at the release;
+/// - `lost`: it is notified right after its acquisition, and stays;
+/// - `crashed`: it dies right after its acquisition;
+/// - `suspended`: its connection is lost right after its acquisition and restored by the release; `cut`: the
+///   same, but lost right before the acquisition;
 /// - `unknown`: its release has no clear answer.
 const CASES: [(&str, &str, Counts); 46] = [
     ("mutex", "w-1 w-2", [1, 0, 0]),
@@ -111,7 +112,7 @@ fn kind(lock: &str) -> LockKind {
     }
 }
 
-/// What the load hands to the judge of a trial.
+/// The trial as the load passes it to the judge.
 fn judged_trial(lock: &str, holders: &[CaseHolder]) -> Trial {
     let mut moments = Vec::new();
     for CaseHolder { contender, claim, token, fate, entered, left } in holders {
@@ -140,7 +141,7 @@ fn judged_trial(lock: &str, holders: &[CaseHolder]) -> Trial {
         let is_open = matches!(*fate, "expired" | "lost" | "unknown");
         did(left + 2, if is_open { Deed::MayHaveLeft } else { Deed::HasLeft { deleted: None, there: None } });
         if is_open {
-            // A contender in doubt gives up its session.
+            // A contender in doubt ends its session.
             moments.push(Moment {
                 at: left + 10_000,
                 contender: *contender,
@@ -156,7 +157,7 @@ fn judged_trial(lock: &str, holders: &[CaseHolder]) -> Trial {
     trial
 }
 
-/// The same as its history.
+/// The same case as a history.
 fn history(lock: &str, holders: &[CaseHolder]) -> String {
     let mut events: Vec<(u64, String)> = Vec::new();
     for CaseHolder { contender, claim, token, fate, entered, left } in holders {
@@ -197,7 +198,7 @@ fn history(lock: &str, holders: &[CaseHolder]) -> String {
     lines(&story)
 }
 
-/// The case as one worker saw it, merged with another worker that was alone.
+/// The case as seen by one worker, merged with another worker that was alone.
 fn merged(lock: &str, trial: &Trial, history: &str) -> (Trial, Counts) {
     let alone = lines(&format!("{lock} complete\n1-2 a/0 acquire ok\n3-4 a/0 release ok"));
     let (_one_dir, one) = file(history.as_bytes());

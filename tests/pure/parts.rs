@@ -1,10 +1,10 @@
-//! Parts of a trial: whoever saw what, they add up to the same.
+//! Parts of a trial: in whatever way the observations are divided, they add up to the same.
 
 use proptest::prelude::*;
 use zklockbench_core::measure::{RequestKind, ThreadRecorder, Window, new_histogram};
 use zklockbench_record::{Occurrences, Part, Tally};
 
-/// What one worker saw: waits that ended at those times, each by a contender of its own.
+/// One worker's part: waits that ended at those times, each of a different contender.
 fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
     let mut recorder = ThreadRecorder::new(3);
     recorder.set_window(Window { start: 0, end: 3_000_000 });

@@ -1,4 +1,4 @@
-//! What is predicted from trials, and what is not.
+//! Predictions from trials, and their limits.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
 
 use crate::support::{depth, plans, records, views};
 
-/// A trial whose handoffs are lognormal with that mean, in microseconds.
+/// A trial with log-normal handoffs with that mean, in microseconds.
 fn trial(handoff: f64, rate: f64) -> Observation {
     let mut rng = ChaCha8Rng::seed_from_u64((handoff + rate) as u64);
     let shape = LogNormal::new(-0.125, 0.5).unwrap();
@@ -41,7 +41,7 @@ fn trial(handoff: f64, rate: f64) -> Observation {
     }
 }
 
-/// Trials that differ as trials of a noisy host do.
+/// Trials that differ like those of a noisy host.
 fn trials(seed: u64, count: usize, spread: f64) -> Vec<Observation> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let noise = Normal::new(0.0, spread).unwrap();
@@ -79,7 +79,7 @@ fn fitted(trials: &[Observation]) -> Fit {
     fit(trials).unwrap()
 }
 
-/// An answer as people read it, on an objective that all of these have a figure for.
+/// An answer as text, for an objective that all of these can be compared with.
 fn in_words(answer: &Answer) -> String {
     answer.sentence(&objective("wait.p99 < 500ms").unwrap())
 }
@@ -91,13 +91,13 @@ fn nine_of_ten_further_trials_lie_within_the_interval() {
     for seed in 0..20 {
         let known = trials(seed, 6, 0.05);
         let prediction = case_of(|case| predict(&fitted(&known), &known, case, 40, seed));
-        // When a seventh trial is tried
+        // When a seventh trial is compared with its prediction
         let further = trials(1_000 + seed, 1, 0.05).remove(0);
         let measured = case_of(|case| simulate(&further, case, 5_000 + seed));
         inside[0] += u32::from(prediction.wait_p50.contains(measured.quantile(0.5).unwrap()));
         inside[1] += u32::from(prediction.wait_p99.contains(measured.quantile(0.99).unwrap()));
     }
-    // Then most lie within; of twenty at 90 %, fewer than fourteen are less probable than 1 in 400
+    // Then most lie within; fewer than fourteen of twenty at 90 % are less probable than 1 in 400
     assert!(inside.iter().all(|count| *count >= 14), "{inside:?}");
 }
 
@@ -120,7 +120,7 @@ fn spec(text: &str) -> TrialSpec {
     TrialPlan::of(&parsed.scenario).trials.remove(0)
 }
 
-/// As little as shows what is asked here.
+/// The least effort that is enough here.
 const LITTLE: Effort = Effort { arrivals: 2_000.0, simulations: 20, for_curve: 19, seed: 1 };
 
 fn answer(question: &Question, evidence: &Evidence) -> Answer {
@@ -131,7 +131,7 @@ fn answer_with(effort: Effort, question: &Question, evidence: &Evidence) -> Answ
     Answer::of("predecessor-watch", evidence, &load_of(question, ""), &question.objective, effort)
 }
 
-/// The load that is asked about, with more lines in its scenario.
+/// The planned load, with additional lines in its scenario.
 fn load_of(question: &Question, more: &str) -> PlannedLoad {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
     PlannedLoad::of(&spec(&(text + more)), Order::Fifo).unwrap()
@@ -140,7 +140,7 @@ fn load_of(question: &Question, more: &str) -> PlannedLoad {
 #[test]
 fn a_load_that_fits_has_headroom_and_one_that_does_not_reports_how_many_locks_it_needs() {
     let evidence = Evidence { watches: true, ..sound() };
-    // Given 20 ms of hold and 4 ms of handoff: a lock takes 41 a second
+    // Given 20 ms of hold and 4 ms of handoff: a lock serves 41 per second
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = holds.headroom.unwrap();
@@ -149,7 +149,7 @@ fn a_load_that_fits_has_headroom_and_one_that_does_not_reports_how_many_locks_it
     assert!(matches!(breaks.verdict, Verdict::Violated(_)), "{}", in_words(&breaks));
     assert!(breaks.locks_needed.is_some_and(|locks| (2..=4).contains(&locks)), "{}", in_words(&breaks));
     assert!(in_words(&breaks).contains("misses the objective: wait.p99 is predicted between"));
-    // What was never measured is said, and not guessed
+    // Unmeasured facts are reported, not guessed
     assert!(holds.missing.iter().any(|missing| missing.contains("server is down")));
     assert_eq!((holds.outage_us, holds.ensemble_utilisation), (None, None));
 }
@@ -163,21 +163,21 @@ fn with_only_a_mean_hold_the_answer_covers_two_distributions() {
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
-    // Given a limit that constant holds keep and those of an exponential do not
+    // Given a limit that constant holds meet and exponential ones miss
     let unknown = asked("wait.p99 < 180ms", None);
     let varied = unknown.if_variable.clone().unwrap();
     let p99 = unknown.prediction.as_ref().unwrap().wait_p99;
     assert!(p99.high < 180_000.0 && 180_000.0 < varied.prediction.wait_p99.middle, "{p99:?} {varied:?}");
-    // Then it does not fit reliably, and the answer says how to ask
+    // Then the load does not fit reliably, and the answer states how to get a definite one
     let why = unknown.verdict.why().unwrap();
     assert!(matches!(unknown.verdict, Verdict::Violated(_)), "{why}");
     assert!(why.contains("state how they vary, e.g. --hold 'mean 10ms p99 40ms'"), "{why}");
-    // Whoever says how holds vary has the answer for that alone
+    // If the distribution of holds is given, the answer is only for that distribution
     let exactly = asked("wait.p99 < 180ms", Some("\"20000us\""));
     assert_eq!((exactly.verdict, exactly.if_variable), (Verdict::Held, None));
     let exponential = asked("wait.p99 < 150ms", Some("{ exponential = { mean = \"20ms\" } }"));
     assert!(matches!(exponential.verdict, Verdict::Violated(_)), "{}", in_words(&exponential));
-    // And a limit that both keep holds, with the room of either
+    // And with a limit that both meet, the answer is held, with the lower headroom
     let holds = asked("wait.p99 < 500ms", None);
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = |headroom: Option<Headroom>| headroom.unwrap().rate;
@@ -192,7 +192,7 @@ fn a_map_recommends_locks_at_other_measured_rates_only() {
     let load = load_of(&question, "");
     let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
     let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &question.objective, LITTLE);
-    // Given a lock that takes 41 a second, and trials up to 105 a second over all locks
+    // Given a lock that serves 41 per second, and trials up to 105 per second over all locks
     let at = |rate: f64, clients: usize| {
         &found.iter().find(|cell| cell.rate == rate && cell.clients == clients).unwrap().take
     };
@@ -203,7 +203,7 @@ fn a_map_recommends_locks_at_other_measured_rates_only() {
     assert_eq!((found.len(), locks(at(5.0, 200)), locks(at(20.0, 200))), (15, 1, 1));
     assert!((2..=3).contains(&locks(at(40.0, 200))), "{:?}", at(40.0, 200));
     assert!((3..=4).contains(&locks(at(80.0, 800))), "{:?}", at(80.0, 800));
-    // Beyond 1.3 times what was measured nothing is said
+    // Beyond 1.3 times the measured rate, nothing is predicted
     let faster = Question { rate: 40.0, ..question };
     let load = load_of(&faster, "");
     let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &faster.objective, LITTLE);
@@ -213,7 +213,7 @@ fn a_map_recommends_locks_at_other_measured_rates_only() {
 #[test]
 fn measured_holds_are_simulated_unchanged() {
     let evidence = sound();
-    // Given nine short holds to one that is long, of 20 ms on average
+    // Given nine short holds for each long one, with a mean of 20 ms
     let measured = format!("{{ measured = [{}\"110ms\"] }}", "\"10ms\", ".repeat(9));
     let question = Question { holds: Some(measured), ..question("wait.p99 < 2s", 25.0, 1) };
     let constant = Question { holds: Some("\"20ms\"".into()), ..question.clone() };
@@ -224,7 +224,7 @@ fn measured_holds_are_simulated_unchanged() {
 #[test]
 fn beyond_a_locks_capacity_no_objective_is_met() {
     let evidence = sound();
-    // Given 20 ms of hold and 4 ms of handoff: a lock takes 41 a second
+    // Given 20 ms of hold and 4 ms of handoff: a lock serves 41 per second
     for rate in [43.0, 46.0, 50.0] {
         for slo in ["wait.p99 < 60s", "wait.p99 < 3600s", "throughput > 30/s"] {
             let answer = answer(&question(slo, rate, 1), &evidence);
@@ -243,10 +243,11 @@ fn one_overloaded_lock_misses_the_objective_even_if_the_others_are_idle() {
         let load = load_of(&question, &format!("popularity = {popularity}\n"));
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
-    // Given ten locks that take 29 a second each, and are asked for 103 a second alike, or one of them for nearly half of that
+    // Given ten locks that serve 29 per second each, with 103 requests per second in total: evenly spread, or nearly
+    // half of them at one lock
     let (even, uneven) = (answer("\"uniform\""), answer("{ zipf = 1.4 }"));
     assert_eq!(even.verdict, Verdict::Held, "{}", in_words(&even));
-    // Then more than half of the waits are short in either, and the queue of the busiest lock grows
+    // Then more than half of the waits are short in either case, and the queue of the busiest lock grows
     assert_ne!(uneven.verdict, Verdict::Held, "{}", in_words(&uneven));
     assert!(in_words(&uneven).contains("the busiest lock"), "{}", in_words(&uneven));
     assert_eq!(uneven.headroom, None);
@@ -280,7 +281,7 @@ fn near_capacity_a_lock_meets_the_objective_for_a_stated_time() {
             assert!(busy >= 0.95 && answer.headroom.is_none_or(|room| room.rate >= rate), "{busy} {told}");
         }
     }
-    // And whatever is asked, the limit is where the lock's is
+    // And for any of these loads, the limit is the lock's
     assert!(limits.len() >= 2, "{limits:?}");
     let (least, most) =
         limits.iter().fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
@@ -288,7 +289,7 @@ fn near_capacity_a_lock_meets_the_objective_for_a_stated_time() {
 }
 
 #[test]
-fn the_more_trials_scatter_the_wider_the_prediction() {
+fn predictions_are_wider_the_more_trials_scatter() {
     let of = |scatter: f64| {
         let evidence = Evidence { trials: trials(1, 6, scatter), ..Evidence::default() };
         answer(&question("wait.p99 < 5s", 20.0, 1), &evidence)
@@ -319,14 +320,14 @@ fn without_enough_valid_trials_the_plan_promises_nothing() {
         .map(|one| Observation { unsound: Some("invalid: late".into()), ..one })
         .collect();
     let unsure = of(unsound.clone());
-    // A late generator only lengthens waits, so those that meet the objective do
+    // A late generator only lengthens waits, so waits that meet the objective prove it
     assert_eq!(unsure.verdict, Verdict::Held, "{}", in_words(&unsure));
     assert!(
         unsure.missing.iter().any(|one| one.contains("6 of 6 trials were invalid")),
         "{:?}",
         unsure.missing
     );
-    // Those that miss it may be the generator's fault
+    // The generator may be the cause of waits that miss it
     let evidence = Evidence { trials: unsound, ..Evidence::default() };
     let missed = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert!(matches!(missed.verdict, Verdict::Unknown(_)), "{}", in_words(&missed));
@@ -359,7 +360,7 @@ fn a_measurement_of_the_load_decides_what_a_prediction_leaves_open() {
         answer.add_measured(measured(waits, &light), &light.objective);
         answer
     };
-    // When the load itself was measured, then that is the answer
+    // When the load itself was measured, then the measurement is the answer
     let short = decided(&[&[4_000; 1_190][..], &[59_000; 10]].concat());
     assert_eq!(short.verdict, Verdict::Held);
     let told = in_words(&short);
@@ -369,7 +370,7 @@ fn a_measurement_of_the_load_decides_what_a_prediction_leaves_open() {
     );
     let long = decided(&[&[4_000; 1_100][..], &[400_000; 100]].concat());
     assert!(matches!(long.verdict, Verdict::Violated(_)), "{}", in_words(&long));
-    // And few waits decide only what chance cannot explain
+    // And a few waits decide only if chance cannot explain them
     assert!(matches!(decided(&[4_000; 100]).verdict, Verdict::Unknown(_)));
     assert_eq!(decided(&[4_000; 300]).verdict, Verdict::Held);
     assert!(matches!(decided(&[400_000; 10]).verdict, Verdict::Violated(_)));
@@ -396,7 +397,7 @@ fn a_late_generator_spoils_no_wait_that_meets_the_objective() {
         (trial.health.lateness_p99_us, trial.health.dispatch_lag_p99_us) = (Some(late_us), 0);
         MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0).unwrap().verdict
     };
-    // Two milliseconds are nothing beside 300
+    // Two milliseconds do not matter compared with 300
     assert_eq!(shown(60_000, 2_500), Verdict::Held);
     assert!(matches!(shown(400_000, 2_500), Verdict::Violated(_)));
     // A delay that may explain the miss proves nothing
@@ -414,7 +415,7 @@ fn a_load_that_holds_exceed_needs_no_measurement() {
         let told = in_words(&answer);
         assert!(matches!(answer.verdict, Verdict::Violated(_)) && told.contains(says), "{told}");
     }
-    // And with predictions, it says how many locks would do
+    // And with predictions, it reports how many locks would suffice
     let asked = question("wait.p99 < 500ms", 120.0, 2);
     let told = in_words(&answer(&asked, &sound()));
     assert!(told.contains("120 % of the time, before any handoff; over "), "{told}");
@@ -448,7 +449,7 @@ fn the_curve_spans_a_quarter_of_the_rate_to_beyond_the_objective() {
     let evidence = sound();
     // Given a load that fits
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
-    // Then the curve rises to where it would not
+    // Then the curve rises to where it would not fit
     let rates: Vec<f64> = holds.curve.iter().map(|point| point.rate).collect();
     assert!((6..=10).contains(&rates.len()) && rates.is_sorted(), "{rates:?}");
     let end = holds.headroom.unwrap().rate;
@@ -457,14 +458,14 @@ fn the_curve_spans_a_quarter_of_the_rate_to_beyond_the_objective() {
     let last = holds.curve.last().unwrap().wait;
     assert!(last.contains(500_000.0), "{last:?}");
     assert!(holds.curve.iter().all(|point| point.wait.contains(point.wait.middle)));
-    // And at the rate that was asked for it is the answer itself
+    // And at the requested rate, the curve has the value of the answer
     let own = holds.curve.iter().find(|point| point.rate == 20.0).unwrap();
     assert_eq!(own.wait, holds.prediction.unwrap().wait_p99);
-    // Given a load that does not fit, then it ends there
+    // Given a load that does not fit, then the curve ends there
     let breaks = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert_eq!(breaks.curve.last().unwrap().rate, 38.0);
     assert!(breaks.curve[0].wait.high < 100_000.0 && breaks.curve.len() >= 6, "{:?}", breaks.curve);
-    // And where nothing is predicted there is none
+    // And without a prediction, there is no curve
     let few = Evidence { trials: trials(1, 2, 0.0), ..Evidence::default() };
     assert!(answer(&question("wait.p99 < 500ms", 20.0, 1), &few).curve.is_empty());
 }
@@ -475,7 +476,7 @@ fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
     let far = Question { round_trip: Some(Duration::from_micros(4_999)), ..near.clone() };
     let ask = QuestionLoad { lasts: Duration::from_secs(8), ..far.copies(3.0) };
     let of = |question: &Question| spec(&question.scenario("far", &["baton".into()], &ask));
-    // A direction takes whole microseconds
+    // Each direction gets whole microseconds
     assert_eq!(of(&far).added_round_trip(), Some(Duration::from_micros(5_000)));
     assert_eq!(of(&near).added_round_trip(), None);
     assert!(
@@ -483,7 +484,7 @@ fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
         "{}",
         far.describe()
     );
-    // What is written down is read again, and older files have none
+    // The stored question can be read back, and older files have no added time
     let written = serde_json::to_value(&far).unwrap();
     assert_eq!(serde_json::from_value::<Question>(written.clone()).unwrap(), far);
     let mut older = written;
@@ -538,14 +539,14 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
     let objective = question("wait.p99 < 500ms", 20.0, 1).objective;
     let recommended = |answers: &[Answer]| recommend(answers).unwrap().sentence(answers, &objective);
     let cases = [
-        // As much room and as many requests: the first by name, and the other is named
+        // Equal headroom and equal requests: the first by name, and the other is named
         ([of("b", 1.52, 20.0), of("a", 1.50, 20.3)], ["Use a: ", "; b would do as well."]),
-        // As much room at more requests
+        // Equal headroom with more requests
         (
             [of("b", 1.50, 20.0), of("a", 1.52, 40.0)],
             ["Use b: ", "; others have equal headroom, but send more requests."],
         ),
-        // More room is worth more requests
+        // More headroom is worth more requests
         ([of("b", 3.00, 60.0), of("a", 1.52, 20.0)], ["Use b: ", "; it has the most room."]),
     ];
     for (mut answers, [which, why]) in cases {
@@ -555,25 +556,25 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
             answers.reverse();
         }
     }
-    // And a lock that will not hold is not recommended, whatever its room
+    // And a lock that misses the objective is not recommended, whatever its headroom
     let mut broken = of("a", 9.0, 1.0);
     broken.verdict = Verdict::Violated(vec!["too slow".into()]);
     let told = recommended(&[broken.clone(), of("b", 1.2, 20.0)]);
     assert!(told.starts_with("Use b: ") && told.ends_with("; it is the only one that holds."), "{told}");
     assert_eq!(recommend(&[broken]), None);
-    // Nor is one said to be the only one while of another it is not known
+    // Nor is a lock called the only one while another one is unknown
     let mut unknown = of("a", 9.0, 1.0);
     unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
     let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
     assert!(told.starts_with("Use b: ") && told.ends_with("; whether a would do is not known."), "{told}");
-    // And room counts as far as it is proven
+    // And only proven headroom counts
     let mut wide = of("a", 3.0, 60.0);
     wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });
     let told = recommended(&[wide, of("b", 1.5, 20.0)]);
     assert!(told.starts_with("Use b: ") && told.ends_with("; it has the most room."), "{told}");
 }
 
-/// A trial over four locks in which the leader was killed, which interrupted so many of them.
+/// A trial over four locks in which the leader was killed, which interrupted this many locks.
 fn with_failure(locks: u64, p99_us: u64, meanwhile: Option<ArrivalWaits>) -> Trial {
     let bound = |us| Bound { us, at_least: false };
     let mut trial = records::trial(0);
@@ -613,10 +614,10 @@ fn the_cost_of_a_failure_is_reported_for_the_requested_load() {
     assert_eq!((cost.requests, cost.usual_wait_us, cost.not_drained), (Some(20.0), Some(5_000.0), 0));
     assert!((cost.yearly_share(10.0).unwrap() - 20.0 / 6_048_000.0).abs() < 1e-9);
     assert_eq!(cost.meanwhile, None);
-    // And one that interrupts a single lock costs that one's
+    // And a failure that interrupts a single lock has the cost of that one
     let one = &FailureCost::of_each(&failures(&[with_failure(1, 600_000, None)]), 2, &slo)[0];
     assert_eq!(one.requests, Some(10.0));
-    // And one that was not seen to have an effect is none
+    // And a failure without a visible effect has no cost
     let mut unproved = with_failure(4, 600_000, None);
     unproved.faults[0].proved = false;
     assert_eq!(MeasuredFailure::of(&unproved, &unproved.faults[0], true), None);
@@ -633,19 +634,19 @@ fn the_predicted_cost_of_a_failure_is_compared_with_the_measured_one() {
         };
         FailureCost::of_each(&p99s.iter().map(failure).collect::<Vec<_>>(), 2, &slo)
     };
-    // Given three kills of a leader, by the median of which 700 ms are predicted
+    // Given three kills of a leader, whose median of 700 ms is the prediction
     let predicted = costs(&[600_000, 700_000, 1_200_000], false);
     let reproduced = |again: &[FailureCost]| {
         let checked = CheckedFailure::of_each(&predicted, again);
         checked.iter().map(|one| one.reproduced).collect::<Vec<_>>()
     };
-    // Then other three confirm it if their median is within 30 %
+    // Then three others confirm it if their median is within 30 %
     assert_eq!(reproduced(&costs(&[500_000, 900_000, 3_000_000], false)), [Some(true)]);
     assert_eq!(reproduced(&costs(&[500_000, 920_000, 950_000], false)), [Some(false)]);
     assert_eq!(reproduced(&costs(&[100_000, 480_000, 800_000], false)), [Some(false)]);
     // And lower bounds confirm nothing
     assert_eq!(reproduced(&costs(&[700_000], true)), [None]);
-    // And what was not predicted is not compared
+    // And a cost without a prediction is not compared
     assert_eq!(CheckedFailure::of_each(&[], &predicted), []);
 }
 
@@ -664,7 +665,7 @@ fn the_objective_with_a_server_down_needs_enough_waits_for_its_percentile() {
     );
 }
 
-/// What is said of so many clients that come back after 180 ms on average and hold for 20.
+/// The answer for this many clients that return after 180 ms on average and hold for 20 ms.
 fn closed(slo: &str, clients: usize) -> Answer {
     let evidence = Evidence { watches: true, ..sound() };
     let text = format!(
@@ -678,13 +679,14 @@ fn closed(slo: &str, clients: usize) -> Answer {
 
 #[test]
 fn returning_clients_match_the_machine_repairman_model_and_the_limit_is_in_clients() {
-    // Given a lock that takes 4 ms to pass on, so that it is busy for 24 ms each time
+    // Given a lock with a handoff of 4 ms, so that it is busy for 24 ms each time
     let ten = closed("wait.p99 < 500ms", 10);
     assert_eq!(ten.verdict, Verdict::Held, "{}", in_words(&ten));
-    // Then ten clients, each of which comes every 200 ms and what it waits, get 37 to 40 a second: at most 41.7
+    // Then ten clients, each of which returns every 200 ms plus its wait, get 37 to 40 acquisitions per second: at most
+    // 41.7
     let got = ten.prediction.as_ref().unwrap().throughput.middle;
     assert!((34.0..41.0).contains(&got), "{got}");
-    // And the limit is a number of clients, which wait for each other and never grow a queue beyond
+    // And the limit is a number of clients, which wait for each other so that the queue cannot grow further
     let limit = ten.headroom.unwrap().clients.unwrap();
     assert!((15..=30).contains(&limit), "{limit}");
     let told = in_words(&ten);
@@ -694,7 +696,7 @@ fn returning_clients_match_the_machine_repairman_model_and_the_limit_is_in_clien
         "{told}"
     );
     assert!(ten.curve.is_empty());
-    // And far beyond it they wait for too long, but not for ever
+    // And far beyond it they wait for too long, but not forever
     let many = closed("wait.p99 < 500ms", 3 * limit);
     assert!(matches!(many.verdict, Verdict::Violated(_)), "{}", in_words(&many));
     assert!(many.horizon_s.is_none() && many.locks_needed.is_some(), "{}", in_words(&many));

@@ -1,4 +1,4 @@
-//! A plan as people see it: in the terminal and as a page.
+//! Output of a plan: in the terminal and as a page.
 
 use zklockbench_analysis::plan::{ByServers, PlanFile, Unverified, read};
 use zklockbench_core::verdict::Verdict;
@@ -8,7 +8,7 @@ use zklockbench_report::page::of_plan;
 
 use crate::support::plans::plan;
 
-/// What is on the page, an element a line, without what all pages have.
+/// Contents of the page, one element per line, without the parts that all pages share.
 fn page(plan: &PlanFile) -> String {
     let page = html::page(&[of_plan(plan)], None);
     let (_, article) = page.split_once("<article").unwrap();
@@ -28,7 +28,7 @@ fn the_page_of_a_plan_opens_with_the_answer_and_draws_the_waits_over_the_rate() 
 
 #[test]
 fn a_plan_of_an_older_version_has_a_page_that_explains_the_missing_chart() {
-    // Given a file without what it could not have
+    // Given a file without newer fields
     let mut older = serde_json::to_value(plan()).unwrap();
     older["question"].as_object_mut().unwrap().remove("round_trip_us");
     for answer in older["answers"].as_array_mut().unwrap() {
@@ -38,12 +38,12 @@ fn a_plan_of_an_older_version_has_a_page_that_explains_the_missing_chart() {
         serde_json::json!({ "strategy": "predecessor-watch", "why": "it has the most room" });
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("plan.json"), older.to_string()).unwrap();
-    // When its page is made
+    // When its page is written
     let page = page(&read(dir.path()).unwrap());
-    // Then it has everything else
+    // Then everything else is on it
     assert!(page.contains("no chart, because the version that made this plan kept no predictions"), "{page}");
     assert!(page.contains("predecessor-watch") && !page.contains("role=\"img\""));
-    // And a file that is none is named
+    // And a file that is not a plan is named
     std::fs::write(dir.path().join("plan.json"), "{}").unwrap();
     let told = read(dir.path()).unwrap_err().to_string();
     assert!(told.contains("plan.json: missing field `schema_version`"), "{told}");
@@ -58,7 +58,7 @@ fn the_verdict_comes_from_the_verification_if_there_is_one() {
     (none.recommendation, none.verifications) = (None, Vec::new());
     let word = |plan: &PlanFile| plan.verdict().word();
     assert_eq!([word(&held), word(&broken), word(&none)], ["held", "violated", "unknown"]);
-    // What was kept before verifications were judged
+    // As stored before verifications were judged
     (broken.verifications[0].verdict, broken.verifications[0].held) = (None, false);
     assert_eq!(word(&broken), "violated");
 }

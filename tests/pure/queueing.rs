@@ -1,7 +1,7 @@
-//! The simulator against formulas that are exact for what they cover, and against Lindley's recursion, which is exact for
-//! every single wait. The formulas get the rate and the mean service of the very arrivals that were simulated. How many
-//! arrivals it takes until chance is well below 2 % grows with 1/(1 - utilisation)²: all utilisations from 10 to 90 % are for
-//! --long.
+//! Compares the simulator with formulas that are exact for the cases they cover, and with Lindley's recursion, which is
+//! exact for every single wait. The formulas use the rate and the mean service of the simulated arrivals. The number of
+//! arrivals for which chance is well below 2 % grows with 1/(1 - utilisation)², so only --long tests all utilisations
+//! from 10 to 90 %.
 
 use crate::queueing_formulas as formulas;
 use crate::support::depth;
@@ -13,16 +13,16 @@ use zklockbench_stats::queueing::{
     open,
 };
 
-/// A mean service, in microseconds.
+/// Mean service time, in microseconds.
 const SERVICE: f64 = 1_000.0;
 const UTILISATIONS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
-/// Those for which some hundred thousand arrivals are enough, or all.
+/// Utilisations for which some hundred thousand arrivals are enough; with --long, all.
 fn utilisations() -> &'static [f64] {
     depth::of(&UTILISATIONS[2..5], &UTILISATIONS)
 }
 
-/// So many that the mean wait is known to about 0.6 % (one standard error).
+/// Number of arrivals from which the mean wait is known to about 0.6 % (one standard error).
 fn enough(utilisation: f64) -> usize {
     (400_000.0 * (0.5 / (1.0 - utilisation)).powi(2)).max(if utilisation < 0.3 {
         1_000_000.0
@@ -31,7 +31,7 @@ fn enough(utilisation: f64) -> usize {
     }) as usize
 }
 
-/// Locks that are entered at once and let go at once: those who wait are served as by the formulas' server.
+/// Locks that are entered and released in no time, so that waiters are served as by the formulas' server.
 fn plain(count: usize) -> Locks {
     let nothing = Empirical::fixed(0.0);
     Locks {
@@ -50,7 +50,7 @@ fn exponential(rng: &mut ChaCha8Rng) -> f64 {
     Exp1.sample(rng)
 }
 
-/// Poisson arrivals at one lock, each of which holds for what is drawn.
+/// Poisson arrivals at one lock, each with a hold from `hold`.
 fn arrivals(utilisation: f64, hold: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<Arrival> {
     arrivals_of(enough(utilisation), utilisation, hold)
 }
@@ -65,7 +65,7 @@ fn arrivals_of(count: usize, utilisation: f64, mut hold: impl FnMut(&mut ChaCha8
     (0..count).map(arrival).collect()
 }
 
-/// Arrivals in a microsecond and the mean of their holds, as they were drawn.
+/// Arrivals per microsecond and their mean hold, as drawn.
 fn drawn(arrivals: &[Arrival]) -> (f64, f64) {
     let count = arrivals.len() as f64;
     let holds: f64 = arrivals.iter().map(|one| one.hold).sum();
@@ -89,17 +89,17 @@ fn within(found: f64, expected: f64, share: f64, of: &str) {
 #[test]
 fn every_wait_matches_lindleys_recursion() {
     for utilisation in UTILISATIONS {
-        // Given arrivals that hold for what is drawn
+        // Given arrivals with random holds
         let arrivals =
             arrivals(utilisation.min(0.5), |rng| SERVICE * (utilisation / 0.5).max(1.0) * exponential(rng));
         let arrivals = &arrivals[..20_000];
-        // When each waits for what is left of the wait and the hold of the one before it
+        // When each waits for the rest of the previous one's wait and hold
         let mut expected = vec![0.0];
         for pair in arrivals.windows(2) {
             let before: f64 = expected[expected.len() - 1];
             expected.push((before + pair[0].hold - (pair[1].at - pair[0].at)).max(0.0));
         }
-        // Then the simulator says the same of each
+        // Then the simulator computes the same waits
         let load = Open { arrivals, sessions: usize::MAX, from: 0.0, to: f64::INFINITY };
         let found = open(&plain(1), load, 1).waits;
         assert_eq!(found.len(), expected.len());
@@ -147,7 +147,7 @@ fn services_drawn_from_a_list_match_pollaczek_khinchine() {
 
 #[test]
 fn returning_clients_match_the_machine_repairman_model() {
-    // Given exponential lengths as a list of their quantiles, because that is what the simulator draws from
+    // Given exponential lengths as a list of their quantiles, because the simulator draws from lists
     let quantiles: Vec<f64> = (0..20_000).map(|n| -(1.0 - (f64::from(n) + 0.5) / 20_000.0).ln()).collect();
     let exponential = Empirical::of_values(&quantiles).unwrap();
     let (hold, think) = (exponential.scaled(SERVICE), exponential.scaled(9.0 * SERVICE));
@@ -163,16 +163,16 @@ fn returning_clients_match_the_machine_repairman_model() {
 
 #[test]
 fn clients_of_several_kinds_think_and_hold_like_their_kind() {
-    // Given a client that holds for 1 and thinks for 9, and one that holds for 5 and hardly ever asks
+    // Given a client that holds for 1 and thinks for 9, and one that holds for 5 and hardly ever requests the lock
     let fixed = |us: f64| Empirical::fixed(us);
     let often = |count| AlikeClients { count, think: fixed(9.0), hold: fixed(1.0) };
     let seldom = AlikeClients { count: 1, think: fixed(9_995.0), hold: fixed(5.0) };
     let run = |clients: &[AlikeClients]| {
         closed(&plain(2), Closed { clients, acquisitions: 50_000, warm_up: 1_000 }, 7)
     };
-    // Then two kinds that are alike are one
+    // Then two equal kinds are like a single one
     assert_eq!(run(&[often(3), often(2)]), run(&[often(5)]));
-    // And each takes its own lock as often as its turns say, and no client waits for another
+    // And each acquires its own lock as often as its cycles allow, and no client waits for another
     let both = run(&[often(1), seldom]);
     within(both.throughput(), 0.1 + 0.0001, 0.001, "throughput of both");
     within(both.busy / both.lasted, 0.1 + 0.0005, 0.001, "time for which their locks are held");
@@ -201,10 +201,10 @@ fn a_handoff_grows_with_the_queue_and_the_first_acquisition_has_its_own_time() {
         ..plain(1)
     };
     let arrival = |at| Arrival { at, lock: 0, hold: 100.0 };
-    // Given one that finds the lock idle and three that wait behind it
+    // Given an arrival that finds the lock idle and three that wait behind it
     let arrivals = [arrival(0.0), arrival(1.0), arrival(2.0), arrival(3.0)];
     let outcome = open(&locks, Open { arrivals: &arrivals, sessions: 10, from: 0.0, to: 1e6 }, 1);
-    // Then handoffs take 16, 13 and 10, as three, two and one wait
+    // Then handoffs take 16, 13 and 10, because three, two and one wait
     assert_eq!(outcome.waits, [5.0, 120.0, 232.0, 341.0]);
     assert_eq!((outcome.sessions, outcome.starved), (4, 0));
 }

@@ -1,39 +1,39 @@
-//! Closed formulas that simulations are checked against, each exact for what its name says and for nothing else. Times and rates are in any one unit and its
-//! inverse. Kleinrock, *Queueing Systems*, volume 1; Reiser and Lavenberg 1980 for the machine repairman.
+//! Closed formulas for comparison with simulations, each exact only for its named case. Times and rates are in any one
+//! unit and its inverse. Kleinrock, *Queueing Systems*, volume 1; Reiser and Lavenberg 1980 for the machine repairman.
 
-/// The mean wait before service in M/M/1 (Poisson arrivals, exponential services); `None` where the queue grows for ever.
+/// The mean wait before service in M/M/1 (Poisson arrivals, exponential services); `None` if the queue grows forever.
 pub fn mm1(rate: f64, service: f64) -> Option<f64> {
     mg1(rate, service, 2.0 * service * service)
 }
 
-/// The same where every service takes equally long (M/D/1).
+/// The mean wait with equally long services (M/D/1).
 pub fn md1(rate: f64, service: f64) -> Option<f64> {
     mg1(rate, service, service * service)
 }
 
-/// The same for any services, of that mean and that mean square: Pollaczek and Khinchine (M/G/1).
+/// The mean wait with any services of this mean and mean square: Pollaczek and Khinchine (M/G/1).
 pub fn mg1(rate: f64, service: f64, square: f64) -> Option<f64> {
     let utilisation = rate * service;
     (utilisation < 1.0).then(|| rate * square / (2.0 * (1.0 - utilisation)))
 }
 
-/// The quantile of the wait before service of M/M/1; 0 where the server is idle more often than that.
+/// The quantile of the wait before service of M/M/1; 0 if the server is idle more often than that.
 pub fn mm1_quantile(rate: f64, service: f64, quantile: f64) -> Option<f64> {
     let utilisation = rate * service;
     (utilisation < 1.0)
         .then(|| (service * (utilisation / (1.0 - quantile)).ln() / (1.0 - utilisation)).max(0.0))
 }
 
-/// What becomes of clients that come back again and again.
+/// Results for clients that return repeatedly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Repairman {
-    /// From asking to the end of the service, on average.
+    /// Mean time from the request to the end of the service.
     pub response: f64,
     pub throughput: f64,
 }
 
-/// So many clients that think, ask one server, are served, and think again, all of exponential lengths (the machine
-/// repairman), by exact mean value analysis.
+/// This number of clients that think, request a single server, are served, and think again, all with exponential times
+/// (the machine repairman), by exact mean value analysis.
 pub fn machine_repairman(clients: usize, think: f64, service: f64) -> Repairman {
     let mut queue = 0.0;
     let mut found = Repairman { response: service, throughput: 0.0 };

@@ -1,4 +1,4 @@
-//! The answer that each output begins with, and the conclusions of a run: which it states, and which it must not.
+//! The answer at the beginning of each output, and the conclusions of a run: which it states, and which it must not.
 
 use std::path::Path;
 
@@ -43,19 +43,19 @@ fn why(text: &str) -> Vec<String> {
     vec![text.to_owned()]
 }
 
-/// Paces of 400, 200 and 100 acquisitions a second.
+/// Rates of 400, 200 and 100 acquisitions per second.
 fn three(repetitions: u32) -> Vec<Lock> {
     let paces = [("a", 400.0), ("b", 200.0), ("c", 100.0)];
     paces.map(|(label, pace)| lock(label, around(pace, repetitions))).into()
 }
 
-/// The first of three is special.
+/// Three locks, the first of which is changed.
 fn special(what: fn(&mut zklockbench_record::Trial)) -> StoredRun {
     let [_, b, c]: [Lock; 3] = three(8).try_into().unwrap_or_else(|_| panic!("three locks"));
     stored(&[Lock { what, ..lock("a", around(900.0, 8)) }, b, c])
 }
 
-/// As fast as two others, of which one asks for less.
+/// A lock as fast as two others, one of which sends fewer requests.
 fn tied_with(other: Lock) -> StoredRun {
     let heavy = Lock { requests: 12, ..lock("heavy", around(400.0, 10)) };
     stored(&[heavy, lock("light", around(401.0, 10)), other])
@@ -212,7 +212,7 @@ fn the_first_line_of_every_other_command_is_its_answer_too() {
     insta::assert_snapshot!("first_lines", lines);
 }
 
-/// Draws an answer in a style.
+/// Renders an answer in a style.
 type Screen = Box<dyn Fn(Style) -> String>;
 
 /// Every screen, by its name.
@@ -229,12 +229,12 @@ fn screens() -> Vec<(&'static str, Screen)> {
 fn nothing_is_wider_than_the_terminal_and_no_word_is_broken() {
     for (name, draw) in screens() {
         let wide = draw(Style::EVERYTHING);
-        // A narrow table is told row by row, with marks between its figures, and names what it leaves out.
+        // A narrow table becomes a list of rows, with marks between its values, and names the omitted columns.
         let without_marks = |word: &str| word.trim_matches([',', ';', '.', ':']).to_owned();
         let known: Vec<String> = wide.split_whitespace().map(without_marks).collect();
         for width in [80, 120] {
             let text = draw(Style { width: Some(width), ..Style::EVERYTHING });
-            // Full sentences are broken between words where they leave the program.
+            // Full sentences are broken between words when they are printed.
             let is_table = |line: &&str| line.contains("  ") && !line.starts_with([' ', '!']);
             for line in text.lines().filter(is_table) {
                 assert!(line.chars().count() <= usize::from(width), "{name}, {width}: {line}");
@@ -247,7 +247,7 @@ fn nothing_is_wider_than_the_terminal_and_no_word_is_broken() {
             assert!(broken.is_empty(), "{name}, {width}: {broken:?}\n{text}");
             let letters = text.lines().filter(|line| line.trim().chars().count() == 1).count();
             assert_eq!(letters, 0, "{name}, {width}:\n{text}");
-            // And colours change nothing but the colour
+            // And colours change only the colour
             let without_ends = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
             let coloured = plain(&draw(Style { colour: true, width: Some(width), ..Style::EVERYTHING }));
             assert_eq!(without_ends(&coloured), without_ends(&text), "{name}, {width}");

@@ -1,4 +1,4 @@
-//! Charts: which are drawn, and that none invents or hides anything. What stands on each is in `report_gallery.rs`.
+//! Which charts are drawn, and that none invents or hides anything. `report_gallery.rs` checks their contents.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn a_whole_run_gives_seven_charts_each_as_svg_and_png() {
     assert!(none.files.is_empty() && !dir.path().join("none").exists(), "{:?}", none.files);
 }
 
-/// A change of a run adds this to one chart, or adds a chart, and leaves the others as they are.
+/// A change of a run adds this to one chart, or adds a chart, and leaves the others unchanged.
 #[test]
 fn floor_elections_and_herds_are_on_their_own_chart_only() {
     type Change = fn(&mut View<'static>);
@@ -65,7 +65,8 @@ fn floor_elections_and_herds_are_on_their_own_chart_only() {
         ("handoff-by-percentile-n10", "floor: 1 ms", |view| {
             view.floor = Some(crate::support::records::floor());
         }),
-        // One election while nothing was measured, one so late that its label has no room to the right of its line
+        // One election outside the measured phase, and one so late that there is no space for its label to the right of
+        // its line
         ("throughput-over-time-n10", "election", |view| {
             let election =
                 |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
@@ -96,7 +97,7 @@ fn a_strategy_keeps_its_colour_when_another_was_not_measured() {
     view.cells.retain(|cell| cell.strategy != 0);
     let (charts, _) = drawn(&view);
     assert_eq!(charts.len(), 7);
-    // Kinds of requests have colours of their own.
+    // Kinds of requests have their own colours.
     for (chart, svg) in charts.iter().filter(|(chart, _)| !chart.starts_with("requests-by-kind")) {
         assert!(!svg.contains(colours[0]), "{chart}");
         assert!(colours[1..].iter().all(|colour| svg.contains(colour)), "{chart}");
@@ -136,7 +137,7 @@ fn labels_are_escaped_in_the_svg() {
 }
 
 #[test]
-fn throughput_over_time_is_shaded_as_deep_as_locks_met_the_fault() {
+fn throughput_over_time_is_shaded_by_the_share_of_locks_that_met_the_fault() {
     let over_time = |view: &View<'_>| drawn(view).0.remove("throughput-over-time-n4").unwrap();
     // Given two locks, neither of which met a fault, or one that did not happen
     let mut view = view(&["polling", "curator-mutex"], &[4]);
@@ -145,7 +146,7 @@ fn throughput_over_time_is_shaded_as_deep_as_locks_met_the_fault() {
     let not_done = views::unproved("no such server", not_done);
     views::trials(&mut view).for_each(|trial| break_by(trial, std::slice::from_ref(&not_done)));
     assert!(!over_time(&view).contains("Shaded"));
-    // When one of them met a fault, then the shade is half as deep as for both
+    // When one of them met a fault, then the shade is half as dark as for both
     views::trials_of(&mut view, 0, 4).for_each(|trial| break_by(trial, &[fault("crash holder", 10_000)]));
     let half = over_time(&view);
     assert!(half.contains("Shaded") && half.contains("crash holder"));

@@ -1,5 +1,5 @@
-//! Every chart of views that are hard to draw: what stands on it, and that nothing leaves the picture or covers another
-//! text. To look at them: `REPORT_GALLERY=<directory> cargo test --test pure gallery`.
+//! Every chart of views that are hard to draw: its contents, and that no text leaves the picture or overlaps another.
+//! To look at them: `REPORT_GALLERY=<directory> cargo test --test pure gallery`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use zklockbench_record::{Election, FaultRecord};
 use zklockbench_report::chart::svgs;
 use zklockbench_report::{Style, View, chart};
 
-/// What stands on the charts whose name begins like that: colours with how often each is used, and all texts.
+/// Contents of the charts whose name begins with `charts`: colours with the number of uses, and all texts.
 fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     if let Some(root) = std::env::var_os("REPORT_GALLERY") {
         let dir = Path::new(&root).join(name);
@@ -39,7 +39,7 @@ fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     shown
 }
 
-/// Every text lies within the picture, and none over another.
+/// Asserts that every text is inside the picture, and no texts overlap.
 fn assert_laid_out(chart: &str, svg: &str) {
     let boxes = boxes(svg);
     for (at, one) in boxes.iter().enumerate() {
@@ -169,7 +169,7 @@ fn unplanned_elections_next_to_faults() {
     insta::assert_snapshot!(gallery("elections", &view, "throughput-over-time"));
 }
 
-/// Each repetition has one of the faults in turn, so that every tile tells of a trial with one fault.
+/// Gives each repetition one of the faults alternately, so that every tile shows a trial with one fault.
 fn spread(view: &mut View<'static>, faults: &[&str]) {
     for cell in &mut view.cells {
         let broken = |(at, label): (usize, &&str)| {
@@ -184,7 +184,7 @@ fn spread(view: &mut View<'static>, faults: &[&str]) {
     }
 }
 
-/// So many locks, some with long labels.
+/// This many locks, some with long labels.
 fn locks(count: usize) -> Vec<String> {
     (0..count)
         .map(|at| match at {

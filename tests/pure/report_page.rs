@@ -1,4 +1,4 @@
-//! The page of a run: one file that needs nothing else, and runs nothing that somebody else has written.
+//! The page of a run: one file that needs no others, and executes nothing from external text.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -90,7 +90,7 @@ fn every_link_has_a_target_and_every_id_is_unique() {
     }
 }
 
-/// The overrides are in the scenario that the page has; as arguments they would be no command at all.
+/// The overrides are already in the scenario on the page; as arguments, they would not be a valid command.
 #[test]
 fn the_command_to_repeat_a_run_uses_its_scenario() {
     let stored = example("example");
@@ -102,13 +102,13 @@ fn the_command_to_repeat_a_run_uses_its_scenario() {
 
 #[test]
 fn a_constant_metric_still_has_an_axis() {
-    // Given waits and handoffs of a millisecond, all of them
+    // Given waits and handoffs that all take a millisecond
     let stored = run(&["a", "b"], |_, trial| {
         for measure in [Measure::Wait, Measure::Handoff] {
             trial.histograms.insert(measure, records::histogram(&[1_000; 50]));
         }
     });
-    // Then they are drawn somewhere
+    // Then they have a position
     assert!(!page(&[stored]).contains("NaN"));
 }
 
@@ -146,7 +146,7 @@ fn the_page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
 
 #[test]
 fn hostile_names_are_shown_and_never_run() {
-    // Given names that would run, end an attribute or a script, or turn round what follows
+    // Given names that would execute, end an attribute or a script, or reverse the order of text
     let hostile = [
         "<script>alert(1)</script>",
         "\"' onload=\"alert(2)",
@@ -184,7 +184,7 @@ fn a_million_samples_a_strategy_give_a_small_page_quickly() {
     let (took, bytes) = (began.elapsed(), page.len());
     println!("{bytes} bytes in {took:?}");
     assert!(bytes < 3_000_000, "{bytes}");
-    // Two seconds of a release build are more of one for tests, on a host with other things to do.
+    // Two seconds of a release build take longer in a test build on a busy host.
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
@@ -241,8 +241,8 @@ fn a_run_with_gaps_lists_what_is_missing() {
 }
 
 #[test]
-fn a_generator_that_ran_all_the_time_is_reported_with_its_cell() {
-    // Given two threads, of which the second cell needs all
+fn a_generator_that_was_always_busy_is_reported_with_its_cell() {
+    // Given two threads, both of which are always busy in the second cell
     let run = run(&["polling", "baton"], |at, trial| trial.health.cpu_share = [1.7, 1.9][at]);
     let remarks = View::of(&run).remarks;
     let busy: Vec<&String> = remarks.iter().filter(|remark| remark.starts_with("busy generator: ")).collect();

@@ -1,4 +1,4 @@
-//! Whole screens of runs in which something is special: each row is a strategy that is named after it.
+//! Complete screens of unusual runs: each row is a strategy that is named after its peculiarity.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use zklockbench_results::RunFile;
 
 const PLAIN: Style = Style::EVERYTHING;
 
-/// A strategy, and what is special about its repetitions, by their number from 0.
+/// A strategy, and the peculiarity of its repetitions by number, from 0.
 type Row = (&'static str, fn(usize, &mut Trial));
 
 /// Each row with four contenders and three repetitions.
@@ -78,7 +78,7 @@ const ODD: &[Row] = &[
             trial.judged = records::judged(Verdict::Violated(vec!["1 contender is stuck".into()]));
         }
     }),
-    // A hundred waits of a microsecond, and two that had not ended after four seconds, of which one timed out
+    // A hundred waits of a microsecond, and two that had not ended after four seconds, one of which timed out
     ("unserved", |_, trial| {
         waits(trial, &[1; 100]);
         trial.measured.outcomes = OutcomeCounts::default();
@@ -86,7 +86,7 @@ const ODD: &[Row] = &[
         trial.measured.outcomes.add(Outcome::TimedOut, 1);
         trial.histograms.insert(Measure::Unserved, records::histogram(&[4_000_000, 4_000_000]));
     }),
-    // Of 101 waits one is not served, and it lasts as long as the trial
+    // Of 101 waits, one is not served, and it lasts as long as the trial
     ("starved", |_, trial| {
         waits(trial, &[1; 100]);
         trial.histograms.insert(Measure::Unserved, records::histogram(&[10_000_000]));
@@ -121,7 +121,7 @@ const ODD: &[Row] = &[
         (trial.measured, trial.tallies) = (Counts::default(), Vec::new());
         trial.histograms.clear();
     }),
-    // The servers saw one notification less
+    // The servers counted one notification less
     ("counts-differ", |_, trial| {
         trial.accounting = vec![
             line(Counted::Requests, 10, None, None),
@@ -145,7 +145,7 @@ fn each_oddity_of_a_trial_is_shown_in_its_row_and_note() {
 }
 
 #[test]
-fn a_run_shows_its_counts_floor_evidence_and_what_is_missing() {
+fn a_run_shows_its_counts_floor_evidence_and_missing_data() {
     let counts = |expected| {
         let mut view = view(&["polling"], &[4]);
         trials(&mut view)
@@ -243,7 +243,7 @@ fn heat_map(view: &View<'_>) -> String {
 }
 
 #[test]
-fn each_trouble_under_faults_is_shown_in_its_row_note_and_tile() {
+fn each_problem_under_faults_is_shown_in_its_row_note_and_tile() {
     let view = rows(BROKEN);
     let mut three = rows(&BROKEN[..1]);
     break_all(&mut three, &["crash holder", "expire any", "freeze waiter"]);
@@ -252,7 +252,7 @@ fn each_trouble_under_faults_is_shown_in_its_row_note_and_tile() {
 }
 
 #[test]
-fn a_lock_that_leaves_contenders_waiting_is_called_stuck_unless_it_is_violated() {
+fn a_lock_that_leaves_contenders_waiting_is_stuck_unless_it_is_violated() {
     let stuck_view = |faults: &[&str]| {
         let mut view = view(&["predecessor-watch"], &[4]);
         if !faults.is_empty() {
@@ -312,7 +312,7 @@ fn labelled(index: usize, label: &str, contenders: usize, repetition: u32) -> Tr
 }
 
 #[test]
-fn a_stored_run_keeps_the_order_of_its_scenario_and_states_what_it_lacks() {
+fn a_stored_run_keeps_the_order_of_its_scenario_and_states_what_is_missing() {
     let shuffled = [
         labelled(0, "curator-mutex", 10, 1),
         labelled(1, "parent-watch (while_holding=relist)", 2, 1),
@@ -373,7 +373,7 @@ fn a_stored_run_keeps_the_order_of_its_scenario_and_states_what_it_lacks() {
 }
 
 #[test]
-fn a_run_file_of_a_version_that_measured_no_floor_is_still_read() {
+fn a_run_file_of_a_version_without_floors_is_still_read() {
     let mut file = serde_json::to_value(&records::stored(&demo(), &[]).run).unwrap();
     assert!(file.as_object_mut().unwrap().remove("floor").is_some());
     let read: RunFile = serde_json::from_value(file).unwrap();
@@ -393,7 +393,7 @@ fn a_cell_shows_the_requests_of_its_median_repetition() {
         [[(Create, 1.0), (Delete, 1.0)], [(Create, 5.0), (Delete, 5.0)], [(Create, 1.0), (Delete, 2.0)]];
     trials(&mut view).zip(kinds).for_each(|(trial, kinds)| acquire(trial, &kinds));
     assert_eq!(view.cells[0].requests(), [(Create, 1.0), (Delete, 2.0)]);
-    // And with an even number half of each of the two in the middle
+    // And with an even number, the mean of the two in the middle
     view.cells[0].trials.truncate(2);
     assert_eq!(view.cells[0].requests(), [(Create, 3.0), (Delete, 3.0)]);
 }
@@ -418,7 +418,7 @@ fn table<'s>(shown: &'s str, heading: &str) -> Vec<&'s str> {
 }
 
 #[test]
-fn tables_fit_the_terminal_and_name_what_is_left_out() {
+fn tables_fit_the_terminal_and_name_omitted_columns() {
     let wide = || view(&FIVE, &[1, 10, 100]);
     let mut with_floor = wide();
     with_floor.floor = Some(records::floor());
@@ -435,7 +435,7 @@ fn tables_fit_the_terminal_and_name_what_is_left_out() {
             let widest = table.iter().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= usize::from(width), "{widest} > {width}\n{shown}");
             assert!(table[0].contains(always) && shown.contains(left_out), "{shown}");
-            // A multiple of the floor goes before the handoff itself
+            // A multiple of the floor is omitted before the handoff itself
             assert!(table[0].contains("handoff p50") || !table[0].contains("handoff/floor"), "{shown}");
         }
         assert!(!terminal(&view, PLAIN).contains("Left out"));

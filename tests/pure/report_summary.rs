@@ -1,4 +1,4 @@
-//! `summary.json`: what the repetitions of each strategy and number of contenders come to, for programs.
+//! `summary.json`: results of each strategy and number of contenders over its repetitions, for programs.
 
 use crate::support::json_schema::Schema;
 use crate::support::{records, run_dirs, shown};
@@ -9,7 +9,7 @@ use zklockbench_record::Trial;
 use zklockbench_report::{Style, Summary, View, summary};
 use zklockbench_results::StoredRun;
 
-/// Three repetitions, each of which acquired another number of locks in the same time; the last one is invalid.
+/// Three repetitions, each with a different number of acquisitions in the same time; the last one is invalid.
 fn trials() -> Vec<Trial> {
     let trial = |index: usize| {
         let mut trial = records::trial(index);
@@ -66,7 +66,7 @@ fn the_summary_matches_its_schema_and_has_a_digest() {
     assert_eq!(serde_json::from_value::<Summary>(json.clone()).unwrap(), whole);
     json["cells"][0].as_object_mut().unwrap().remove("repetitions");
     assert!(!validator.is_valid(&json));
-    // And it can't be changed without being noticed
+    // And it cannot be changed unnoticed
     assert!(zklockbench_results::read(&dir).unwrap().run.files.contains_key("summary.json"));
     fs::write(dir.join("summary.json"), "{}").unwrap();
     assert!(

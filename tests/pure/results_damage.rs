@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use zklockbench_core::error::Error;
 
-/// Publishes a run of two trials, does the damage, and gives what the reader says.
+/// Publishes a run of two trials, damages it, and returns the reader's error.
 ///
-/// Digests notice every damage first, so they are made anew after it where the statement is what else is noticed.
+/// Digests would reveal every damage first, so tests of other checks update them.
 fn told_after(damage: impl FnOnce(&Path)) -> String {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
     zklockbench_results::read(&dir).unwrap();
@@ -21,14 +21,14 @@ fn told_after(damage: impl FnOnce(&Path)) -> String {
     error.to_string()
 }
 
-/// Changes one value in a JSON file of the directory, named by its JSON pointer, and every digest so that they are right
-/// again: what is left to notice is what the file says.
+/// Changes one value in a JSON file of the directory, by its JSON pointer, and updates every digest, so that only the
+/// content can reveal the change.
 fn change(dir: &Path, file: &str, pointer: &str, value: Value) {
     set(dir, file, pointer, value);
     digest_anew(dir);
 }
 
-/// Makes the digests of a directory those of its files as they are now.
+/// Updates the digests to match the directory's files.
 fn digest_anew(dir: &Path) {
     run_dirs::change(dir, |run| {
         for (name, digest) in run["files"].as_object_mut().unwrap() {
@@ -46,7 +46,7 @@ fn set(dir: &Path, file: &str, pointer: &str, value: Value) {
     fs::write(path, serde_json::to_vec_pretty(&json).unwrap()).unwrap();
 }
 
-/// Changes a text file of the directory, and every digest so that they are right again.
+/// Changes a text file of the directory, and updates every digest.
 fn rewrite(dir: &Path, file: &str, with: impl FnOnce(&str) -> String) {
     let path = dir.join(file);
     let text = fs::read_to_string(&path).unwrap();
@@ -56,7 +56,7 @@ fn rewrite(dir: &Path, file: &str, with: impl FnOnce(&str) -> String) {
 
 type Damage = fn(&Path);
 
-/// What is done to a run, and what is said of it.
+/// Damage to a run, and the error message.
 const DAMAGES: [(Damage, &[&str]); 11] = [
     (
         |dir| rewrite(dir, "trials/001.json", |text| text.lines().take(10).collect::<Vec<_>>().join("\n")),
@@ -167,7 +167,7 @@ fn a_changed_byte_is_noticed_anywhere() {
     for name in files {
         let path = dir.join(&name);
         let whole = fs::read(&path).unwrap();
-        // Every digit of the small files, and one in many of the large ones.
+        // Every digit of the small files, and one in several of the large ones.
         let digits: Vec<usize> = (0..whole.len()).filter(|at| whole[*at].is_ascii_digit()).collect();
         for at in digits.iter().step_by(digits.len() / 40 + 1) {
             let mut changed = whole.clone();
@@ -204,7 +204,7 @@ fn charts_may_be_deleted_but_not_changed() {
     assert!(zklockbench_results::read(&dir).unwrap_err().to_string().contains("summary.csv: is missing"));
 }
 
-/// What is wrong with a `run.json`: the field, the text that stands in its place, and what is said of it.
+/// A hostile `run.json`: the field, the text in its place, and the error message.
 const HOSTILE: [(&str, &str, &str); 9] = [
     ("seed", "1e400", "run.json: `seed`: number out of range"),
     ("seed", "99999999999999999999999", "run.json: `seed`: invalid type"),
@@ -221,7 +221,7 @@ const HOSTILE: [(&str, &str, &str); 9] = [
     ("outcome", "null", "run.json: `outcome`: invalid type: null"),
 ];
 
-/// Puts that text in the place of a field's value, with the digests that belong to it.
+/// Replaces a field's value with this text, and updates the digests.
 fn change_text(dir: &Path, field: &str, text: &str) {
     const MARK: &str = "\"in place of what stood here\"";
     set(dir, "run.json", &format!("/{field}"), json!("in place of what stood here"));
@@ -242,7 +242,7 @@ fn a_hostile_run_json_is_refused_by_every_reader_with_file_and_field() {
         let Err(Error::Usage(told)) = added else { panic!("{field} = {text}: {added:?}") };
         assert!(told.contains(said), "{field} = {text}: {told}");
         assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none(), "{field} = {text}");
-        // A comparison makes nothing of the scenario's name but text.
+        // A comparison treats the scenario's name only as text.
         if said != "run.json: `scenario`" {
             let compared = zklockbench_analysis::compare::Side::read(&dir);
             let Err(Error::Usage(told)) = compared else { panic!("{field} = {text}: {compared:?}") };

@@ -1,4 +1,4 @@
-//! Taking a run up again: what is there stays, what is half written goes, and the directory can be read at every step.
+//! Resuming a run: finished trials stay, unfinished ones are removed, and the directory is readable at every step.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,7 +22,7 @@ fn killed(parent: &Path, trials: &[Trial]) -> PathBuf {
         writer.so_far(records::so_far(PLANNED)).unwrap();
     }
     let dir = writer.dir().to_owned();
-    // Gone without a word, and its lock with it
+    // Removed without cleaning up, and its lock with it
     let kept = parent.join("kept");
     run_dirs::copy(&dir, &kept);
     drop(writer);
@@ -55,14 +55,14 @@ fn rows(dir: &Path, table: &str) -> Vec<String> {
 fn a_finished_trial_is_kept_even_if_the_run_did_not_note_it() {
     let parent = tempfile::tempdir().unwrap();
     let dir = killed(parent.path(), &[records::trial(0)]);
-    // Given one that was written when the kill came, one of which only a part was, and an earlier release's table
+    // Given a trial that was written when the kill came, an incomplete one, and an earlier version's table
     let (_other, whole) = run_dirs::published(&[records::trial(1)]);
     for name in ["trials/001.json", "trials/001.hlog"] {
         fs::copy(whole.join(name), dir.join(name)).unwrap();
     }
     fs::write(dir.join("trials/002.json"), "{").unwrap();
     fs::write(dir.join("summary.csv"), "trial\n2,predec").unwrap();
-    // When the run is taken up again, by the name that it would have had
+    // When the run is resumed, by its final name
     let (mut writer, stored) = resumed(&parent.path().join("mine"));
     assert_eq!(indices(&stored.trials), [0, 1]);
     writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
@@ -70,7 +70,7 @@ fn a_finished_trial_is_kept_even_if_the_run_did_not_note_it() {
     let there = zklockbench_results::read(writer.dir()).unwrap();
     assert_eq!(indices(&there.trials), [0, 1]);
     assert!(!writer.dir().join("trials/002.json").exists());
-    // And it goes on
+    // And the run continues
     writer.trial(&records::trial(2)).unwrap();
     let dir = writer.seal(records::run(3), records::held()).unwrap().publish().unwrap();
     assert_eq!(indices(&zklockbench_results::read(&dir).unwrap().trials), [0, 1, 2]);
@@ -113,7 +113,7 @@ fn a_trial_cut_short_by_the_end_is_rerun_unless_violated_or_stuck() {
     assert!(!is_unfinished(&found));
 }
 
-/// A run of that scenario on these servers, whose only trial is invalid: complete, or with a rerun to come.
+/// Whether a run of that scenario on these servers, whose only trial is invalid, is complete, or will rerun it.
 fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
     let text = format!(
         "name = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nduration = \"9s\"\nrepetitions = 1\n\
@@ -134,7 +134,7 @@ fn invalid_trial_that_breaks_servers_is_rerun_only_on_servers_of_the_run() {
     for (servers, fault, is_complete) in [
         (foreign, "rolling-restart", true),
         (own, "rolling-restart", false),
-        // Contenders and connections are the run's own everywhere
+        // Contenders and connections always belong to the run
         (foreign, "crash", false),
         (own, "crash", false),
     ] {
@@ -197,7 +197,7 @@ fn links_in_the_directory_are_not_followed_for_writing() {
     writer.trial(&records::trial(1)).unwrap();
     drop(writer.seal(records::run(2), records::held()).unwrap());
     assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
-    // And not through that in whose place the record is written
+    // And not through a link in place of the record
     let again = killed(&parent.path().join("again"), &[records::trial(0)]);
     let _ = fs::remove_file(again.join(".run.json.new"));
     symlink(&precious, again.join(".run.json.new")).unwrap();
@@ -217,7 +217,7 @@ fn a_full_disk_can_still_take_the_record_of_the_last_trial() {
         new.saturating_sub(writer.dir().join("run.json").metadata().unwrap().len())
     };
     assert!(room() >= 4096, "{}", room());
-    // And of that nothing stays in what is published
+    // And nothing of the reserve remains in the published directory
     writer.trial(&records::trial(0)).unwrap();
     let mut run = records::run(PLANNED);
     run.outcome.ending = RunEnding::Interrupted;

@@ -1,4 +1,4 @@
-//! What a run writes is what a report reads, and a directory that is not whole is never taken for one.
+//! A report reads exactly what a run wrote, and an incomplete directory never counts as a run.
 
 use crate::support::json_schema::Schema;
 use crate::support::records;
@@ -116,7 +116,7 @@ fn the_final_name_appears_only_when_the_run_is_published() {
 
     let sealed = writer.seal(records::run(1), records::held()).unwrap();
     assert!(!end.exists());
-    // Whole now: charts are drawn from what is read here.
+    // Complete now: charts are drawn from this data.
     assert_eq!(zklockbench_results::read(sealed.dir()).unwrap().trials.len(), 1);
     fs::write(sealed.dir().join("chart.svg"), "<svg/>").unwrap();
 
@@ -132,7 +132,7 @@ fn an_aborted_run_is_published_as_partial_with_its_finished_trials() {
     writer.begins(records::run(0), &[], records::held()).unwrap();
     writer.trial(&records::trial(0)).unwrap();
     writer.so_far(records::so_far(3)).unwrap();
-    // What a kill -9 leaves now can be read, and what it leaves in the middle of the next trial's files, too
+    // A kill -9 at this point leaves a readable directory, and so does one while the next trial's files are written
     fs::write(writer.dir().join("trials/001.json"), "{").unwrap();
     let killed = zklockbench_results::read(writer.dir()).unwrap();
     assert_eq!((killed.trials.len(), killed.run.run.planned_trials), (1, 3));
@@ -197,7 +197,7 @@ fn every_json_file_of_a_run_matches_its_published_schema() {
         let validator = Schema::new(schema.as_value());
         let wrong: Vec<String> = validator.complaints(&json);
         assert_eq!(wrong, [""; 0], "{name}");
-        // And a file that lacks its verdict is not
+        // And a file without its verdict does not match
         json.as_object_mut().unwrap().remove("judged");
         assert!(!validator.is_valid(&json), "{name}");
     }
@@ -209,12 +209,12 @@ fn throughput_of_a_batch_counts_only_the_time_with_all_contenders() {
     trial.spec.stop = zklockbench_scenario::Stop::Acquisitions(2);
     trial.full_crew = Some(zklockbench_record::FullCrew { lasted_us: 500_000, acquired: 4 });
     assert_eq!(figures::THROUGHPUT.of(&trial), Some(8.0));
-    // And that all got the same says nothing of the lock
+    // And equal shares say nothing about the lock
     trial.tallies.iter_mut().for_each(|tally| tally.acquired = 100);
     assert_eq!(figures::FAIRNESS.of(&trial), None);
     trial.spec.stop = zklockbench_scenario::Stop::After(Duration::from_secs(1));
     assert_eq!(figures::FAIRNESS.of(&trial), Some(1.0));
-    // And a batch goes at the pace of whoever conducts it
+    // And the conductor determines the pace of a batch
     (trial.spec.load, trial.full_crew) = (zklockbench_scenario::Load::Batch, None);
     assert_eq!((figures::THROUGHPUT.of(&trial), figures::FAIRNESS.of(&trial)), (None, None));
 }

@@ -1,4 +1,4 @@
-//! The two tables of a run directory: every column there, every cell of its kind, empty where unmeasured.
+//! The two tables of a run directory: every column exists, every cell has its type, and unmeasured cells are empty.
 
 use crate::support::records;
 use crate::support::run_dirs;
@@ -66,9 +66,9 @@ fn medians_are_compared_with_the_floor_if_measured() {
         let run = Run { floor, ..records::run(2) };
         let path = writer.seal(run, records::held()).unwrap().publish().unwrap();
         let rows = rows(&path.join("summary.csv"));
-        // Handoffs of 1.1 ms in the middle, above a floor of 1 ms
+        // Median handoffs of 1.1 ms, above a floor of 1 ms
         assert_eq!(rows[0]["handoff_p50_over_floor"], expected);
-        // And no uncontended acquire
+        // And no uncontended acquires
         assert_eq!((&*rows[0]["uncontended_p50_over_floor"], &*rows[1]["handoff_p50_over_floor"]), ("", ""));
     }
 }

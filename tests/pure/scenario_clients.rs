@@ -1,4 +1,4 @@
-//! Kinds of clients: which contender is of which, and what they come to together.
+//! Kinds of clients: the kind of each contender, and their combined values.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Every mistake that a scenario file can hold, faults apart, and what is said of it: `snapshots/` has the answers.
+//! Every mistake that a scenario file can have, except in faults, and its message: `snapshots/` contains the answers.
 
 use crate::support::cards::{CARDS, catalog_of};
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
@@ -25,7 +25,7 @@ fn messages_for_invalid_files() {
     );
 }
 
-/// A lock of which one parameter decides what others mean.
+/// A lock with a parameter that determines what others mean.
 const DECIDES: [LockCard; 1] = [LockCard {
     name: "decides",
     params: &[
@@ -73,7 +73,7 @@ fn an_acquire_may_not_request_more_permits_than_leases() {
            `curator-semaphore` 5 `leases` or more",
         ],
     );
-    // The number of leases that holds is the default's where none is written
+    // If it is not given, the number of leases is the default
     let alone = "4:55 2 `permits` are more than the 1 `leases`: no contender could ever get them => write at most 1, or \
                  give `curator-semaphore` 2 `leases` or more";
     file(&zklockbench_locks::cards(), &with("permits = 2"), &[alone]);

@@ -1,4 +1,4 @@
-//! What a `[[fault]]` of a scenario file may say, and every mistake that it can hold.
+//! Valid `[[fault]]` tables of a scenario file, and every mistake that one can have.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ fn read(text: &str) -> Result<Parsed, Diagnostics> {
     parse("x.toml", text, &cards::catalog())
 }
 
-/// A scenario of four contenders and a measured phase of 60 s with these lines after that.
+/// A scenario of four contenders and a measured phase of 60 s, followed by these lines.
 fn parsed(lines: &str) -> Parsed {
     let text = format!("{HEAD}contenders = [4]\nduration = \"60s\"\n{lines}");
     read(&text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The lines without which a kind is not whole.
+/// The lines that a kind requires.
 fn least(card: &FaultCard) -> String {
     let duration = if card.ends == Ends::Healed { "duration = \"1s\"\n" } else { "" };
     format!("[[fault]]\nkind = \"{}\"\nat = \"5s\"\n{duration}", card.name)
@@ -245,14 +245,14 @@ fn fault_that_may_outlast_the_load_is_warned_about_however_its_start_is_given() 
     };
     let freeze = |when: &str, lasts: &str| format!("kind = \"freeze\"\n{when}\nduration = \"{lasts}\"\n");
     for late in [
-        // The scenario that showed it: about 200 acquisitions at 13 ms each
+        // The scenario that revealed the problem: about 200 acquisitions of 13 ms each
         freeze("after_acquisitions = 200", "2900ms"),
         freeze("after_acquisitions = 1000", "100ms"),
         freeze("after_acquisitions = 1", "2900ms"),
         freeze("after_acquisitions = 1\ntimes = 3\nevery = \"900ms\"", "800ms"),
         freeze("at = \"100ms\"", "2900ms"),
         "kind = \"crash\"\nafter_acquisitions = 1000\n".into(),
-        // Acquisitions end this load, after about two seconds
+        // Acquisitions end this load after about two seconds
         "kind = \"crash\"\nat = \"1h\"\n".into(),
     ] {
         assert_eq!(warnings(&late).len(), 1, "{late}");
@@ -274,7 +274,7 @@ fn fault_that_may_outlast_the_load_is_warned_about_however_its_start_is_given() 
     );
 }
 
-/// What the schema says against a file with this fault.
+/// Number of schema violations of a file with this fault.
 fn complaints(fault: &str) -> usize {
     let text = format!("{HEAD}contenders = [4]\nduration = \"60s\"\n{fault}");
     let value: toml::Value = toml::from_str(&text).unwrap();
@@ -341,7 +341,7 @@ proptest! {
         }
         let length = if kind.ends == Ends::Healed { duration } else { 0 };
         let end = at + u64::from(times - 1) * every + jitter + length;
-        // What takes no time must begin before the end.
+        // A fault without a duration must begin before the end.
         let ends = end < 60 || end == 60 && length > 0;
         let right = at < 60 && ends && (times == 1 || every > length + jitter);
         match read(&text) {

@@ -1,4 +1,4 @@
-//! What a scenario expands to, how long it takes, and what its writer is advised.
+//! The plan of a scenario, its estimated duration, and the advice for its author.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -243,12 +243,12 @@ fn the_preview_shows_every_trial_and_the_total_time_as_text_and_json() {
 #[test]
 fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue() {
     let megabytes = |lines: &str| plan(&format!("duration = \"5s\"\n{lines}")).estimated_memory() / 1_000_000;
-    // What was measured of predecessor-watch, all arriving at once, was 103, 163, 281, 510 and 6,600 MB.
+    // The measured values for predecessor-watch with simultaneous arrivals were 103, 163, 281, 510 and 6,600 MB.
     for (contenders, measured) in [(500, 103), (1_000, 163), (1_500, 281), (2_000, 510), (10_000, 6_600)] {
         let estimated = megabytes(&format!("contenders = {contenders}\n"));
         assert!((measured..2 * measured).contains(&estimated), "{contenders}: {estimated} for {measured}");
     }
-    // In ten queues lists are a tenth as long; of several sizes the largest counts
+    // In ten queues, lists are a tenth as long; of several sizes, the largest counts
     assert!(megabytes("contenders = 10000\nlocks = 10\n") < 1_900);
     assert_eq!(megabytes("contenders = [10, 1000]\n"), megabytes("contenders = 1000\n"));
 }
@@ -259,7 +259,7 @@ fn fresh_locks_have_one_directory_per_contender_and_no_queue() {
         "load = \"open\"\nrate = 90\nhold = \"20ms\"\nduration = \"5s\"\nwarm_up = \"1s\"\ncontenders = 9\n";
     let fresh = plan(&format!("{lines}locks = \"fresh\"\n"));
     assert!(fresh.trials.iter().all(|trial| trial.fresh_locks && trial.locks == 9));
-    // One lock with that rate would be busy all the time
+    // A single lock with that rate would be busy all the time
     assert_eq!(warnings(&format!("{lines}locks = \"fresh\"\nrepetitions = 3\n")), [""; 0]);
     assert!(!warnings(&format!("{lines}locks = 1\nrepetitions = 3\n")).is_empty());
 }
@@ -316,7 +316,7 @@ fn a_precision_sets_when_to_stop_and_the_preview_the_longest_time() {
     );
 }
 
-/// The open load of every trial of such a scenario, in the order as written.
+/// The open load of every trial of such a scenario, in its order.
 fn open(lines: &str) -> Vec<Open> {
     let plan = plan(&format!("load = \"open\"\nrepetitions = 1\norder = \"as-written\"\n{lines}"));
     plan.trials.into_iter().map(|trial| trial.load.open().unwrap().clone()).collect()
@@ -392,7 +392,7 @@ fn a_warm_up_may_take_four_times_as_long_unless_the_rate_changes() {
     assert_eq!(longest("load = \"open\"\narrivals = { ramp = { from = 1, to = 2 } }"), 2);
 }
 
-/// The head with a replay of three arrivals at three of five locks, the last after 2 s, and these lines.
+/// The scenario's head with a replay of three arrivals at three of five locks, the last after 2 s, and these lines.
 fn replayed(lines: &str) -> Result<Parsed, String> {
     let text = format!(
         "{HEAD}contenders = 2\nload = \"open\"\narrivals = {{ replay = \"a.csv\" }}\nrepetitions = 2\nlocks = 5\n{lines}"
@@ -472,7 +472,7 @@ fn advice_on_loads_beyond_a_locks_capacity() {
           saturation"
         ]
     );
-    // The most popular of a hundred locks gets 19 % of all
+    // The most popular of a hundred locks gets 19 % of all arrivals
     assert_eq!(advised("rate = 400\nlocks = 100"), [""; 0]);
     assert_eq!(
         advised("rate = 600\nlocks = 100\npopularity = { zipf = 1 }"),
@@ -480,7 +480,7 @@ fn advice_on_loads_beyond_a_locks_capacity() {
              116 % of the \
           time: this cannot work, the queue grows without end"]
     );
-    // Right on average, and too much at the peak
+    // Not too high on average, but at the peak
     for (arrivals, peak) in [
         ("{ day = { amplitude = 0.8, period = \"60s\" } }\nrate = 60", "108 arrivals"),
         ("{ ramp = { from = 1, to = 150 } }", "150 arrivals"),
@@ -551,7 +551,8 @@ fn an_open_load_is_estimated_by_duration_and_backlog() {
         plan(&lines)
     };
     let seconds = |rate| plan(rate).trials[0].estimated_duration().as_secs();
-    // 13 ms each with the handoff: of 100 a second in 60 s, 78 s of work, of 1,000 more than the backlog may take.
+    // Each takes 13 ms including the handoff: 100 per second for 60 s are 78 s of work; 1,000 per second exceed the
+    // limit of the backlog.
     assert_eq!((seconds(40), seconds(100), seconds(1_000)), (60, 78, 90));
     let acquired = |rate| {
         let trials = plan(rate).trials;

@@ -1,4 +1,4 @@
-//! Whatever the file holds, reading it never panics, and every diagnostic points inside it.
+//! Whatever a file contains, reading it never panics, and every diagnostic points inside it.
 
 use crate::support::cards;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn in_bounds(diagnostics: &Diagnostics, text: &str) {
     let _ = (diagnostics.render(false), diagnostics.render(true));
 }
 
-/// Reads a text and does with it everything that `validate` would.
+/// Reads a text and processes it as `validate` would.
 fn check(text: &str) {
     match parse("random.toml", text, &cards::catalog()) {
         Err(errors) => {

@@ -1,4 +1,4 @@
-//! The schema and the reference say what the reader does.
+//! The schema and the reference agree with the reader.
 
 use std::sync::LazyLock;
 
@@ -58,12 +58,12 @@ fn every_key_is_in_the_schema_with_a_description_and_a_valid_default() {
             }
         };
         let property = &properties[field.name];
-        // What only the command line may say is nothing that an editor should offer.
+        // Editors should not suggest a key that only the command line may set.
         if field.name == "compose" {
             assert!(property.is_null());
             continue;
         }
-        // A fault's kind is described by the fault.
+        // The kind of a fault is described by its card.
         assert!(property["description"] == field.doc() || field.name == "kind", "{}", field.name);
         let default = &property["default"];
         assert!(!default.is_null() || field.default().is_none());

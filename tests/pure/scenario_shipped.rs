@@ -1,4 +1,4 @@
-//! Every scenario that ships is right, says what its file name says, and takes the time that it promises.
+//! Every included scenario is valid, matches its file name, and takes the promised time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use zklockbench_ensemble::fault;
 use zklockbench_scenario::{Parsed, TrialPlan, parse};
 
-/// Every shipped scenario, its name before its text.
+/// Every included scenario, as name and text.
 pub fn shipped() -> Vec<(String, String)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
     let mut files: Vec<_> = walkdir::WalkDir::new(directory)
@@ -42,7 +42,7 @@ fn each_scenario_parses_and_has_the_name_of_its_file() {
 fn only_scenarios_for_claims_may_lack_repetitions() {
     for (name, text) in shipped() {
         let warnings = parsed(&name, &text).warnings;
-        // Some of the articles' settings are short by themselves, and are told so as well.
+        // Some of the articles' settings are short, which is also reported.
         if name.starts_with("articles-") {
             let is_told = warnings.to_string().contains("one repetition");
             assert_eq!(is_told, text.contains("\nrepetitions = 1\n"), "{name}: {warnings}");
@@ -64,7 +64,7 @@ fn each_scenario_starts_with_purpose_expectation_and_source() {
 
 #[test]
 fn the_articles_locks_meet_every_fault_within_ten_minutes() {
-    // A counter that is used up would be the end of all other comparisons.
+    // A used-up counter would end all other comparisons.
     let passes = |name: &&str| *name != fault::COUNTER_NEAR_END;
     let every_kind: BTreeSet<&str> =
         zklockbench_load::catalog().faults.iter().map(|fault| fault.name).filter(passes).collect();
@@ -74,7 +74,7 @@ fn the_articles_locks_meet_every_fault_within_ten_minutes() {
     };
     let [classes, one_that_goes_on] = ["articles-reliability", "articles-safety"].map(of);
     assert_eq!(classes.faults.iter().map(|fault| fault.kind.as_str()).collect::<BTreeSet<_>>(), every_kind);
-    // Else what they lose could not be compared.
+    // Otherwise, their losses could not be compared.
     assert_eq!(classes.faults, one_that_goes_on.faults);
     for scenario in [classes, one_that_goes_on] {
         assert!(scenario.repetitions >= 3);

@@ -1,4 +1,4 @@
-//! Sweeps: where they measure, what they conclude from curves that are known, and what a sweep's file withstands.
+//! Sweeps: where they measure, what they conclude from known curves, and how they handle damaged files.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn ask(over: &str, objective: Option<&str>) -> Ask {
     }
 }
 
-/// What a machine would measure, with noise of a few percent that a seed decides.
+/// Measurements of a simulated machine, with a few percent of noise that the seed determines.
 struct Machine<'a> {
     throughput: &'a dyn Fn(f64) -> f64,
     p99_us: &'a dyn Fn(f64) -> f64,
@@ -68,7 +68,7 @@ impl<'a> Machine<'a> {
         step.strategies.iter().map(measured).collect()
     }
 
-    /// Sweeps until there is enough, or for so many runs of a second each.
+    /// Sweeps until every question is answered, or for this many runs of a second each.
     fn sweep(&mut self, ask: &Ask, runs: u32) -> (Vec<Sample>, Vec<Step>, Next) {
         let (mut samples, mut steps) = (Vec::new(), Vec::new());
         for run in 1.. {
@@ -150,10 +150,10 @@ fn the_range_is_covered_upwards_before_it_is_refined() {
     // Given three strategies, one of which costs far more than the others
     let mut ask = ask("contenders=1..1000", None);
     ask.strategies = ["a", "b", "c"].map(str::to_owned).to_vec();
-    // When there is time for the grid only
+    // When there is time only for the grid
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let (samples, steps, end) = Machine::of(&flat, &p99).sweep(&ask, 7);
-    // Then all of them were measured at each value of it, once, rising
+    // Then each was measured once at each value of the grid, in ascending order
     assert_eq!(steps.iter().map(|step| step.at.x).collect::<Vec<_>>(), ask.grid);
     assert!(steps.iter().all(|step| step.why == Why::Cover && step.strategies.len() == 3));
     assert_eq!(samples.len(), 21);
@@ -178,10 +178,10 @@ fn without_objective_or_collapse_points_stay_on_the_grid() {
     assert!(matches!(finding.collapse, Collapse::NotFound { saturated_at: None, .. }));
 }
 
-/// How often the bracket holds the true edge, over so many seeds, and the widest bracket.
+/// How often the bracket contains the true limit, over this many seeds, and the widest bracket.
 fn brackets(noise: f64) -> (usize, f64) {
     let (flat, p99) = (|_: f64| 100.0, |n: f64| 1_000.0 * n);
-    // True edge: 100 contenders.
+    // True limit: 100 contenders.
     let ask = ask("contenders=1..1000", Some("wait.p99 < 100ms"));
     let (mut right, mut widest) = (0, 1.0_f64);
     for seed in 0..depth::of(10, 40) {
@@ -212,7 +212,7 @@ fn five_repetitions_decide_and_err_once_in_twenty_times_at_most() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let (mut kept, mut missed) = (0, 0);
     for _ in 0..2_000 {
-        // Given a p99 whose median is at the limit, so that either decision is wrong where the other is right
+        // Given a p99 whose median is at the limit, so that either decision is wrong in some cases
         let readings: Vec<Reading> = (0..5)
             .map(|_| {
                 let value = 1_000.0 * (0.3 * random.sample::<f64, _>(StandardNormal)).exp();
@@ -226,7 +226,7 @@ fn five_repetitions_decide_and_err_once_in_twenty_times_at_most() {
             _ => {}
         }
     }
-    // One in 32 of 2,000 each
+    // One in 32 of 2,000 in each direction
     assert!((40..=85).contains(&kept) && (40..=85).contains(&missed), "{kept} kept, {missed} missed");
 }
 
@@ -240,7 +240,7 @@ fn one_trial_is_inconclusive() {
     assert_eq!(series.points[0].decision, Some(Decision::Undecided));
 }
 
-/// What is decided of an objective by these readings, one of each repetition at one rate.
+/// Decision on an objective by these readings, one for each repetition at one rate.
 fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
     let sample = |(run, reading): (u32, &Reading)| Sample {
         run,
@@ -270,13 +270,13 @@ fn a_lower_bound_below_the_limit_does_not_meet_the_objective() {
 }
 
 #[test]
-fn all_repetitions_decide_those_that_gave_nothing_too() {
+fn all_repetitions_decide_even_those_without_acquisitions() {
     let of = |objective: &str, values: [f64; 5]| {
         decision(objective, &values.map(|value| Reading { value, at_least: false, samples: None }))
     };
     assert_eq!(of("timed_out <= 3", [0.0; 5]), Some(Decision::Kept));
     assert_eq!(of("evidence > 100", [0.0; 5]), Some(Decision::Missed));
-    // What some repetitions keep and others miss is neither
+    // A mix of met and missed is inconclusive
     assert_eq!(of("evidence > 100", [0.0, 900.0, 900.0, 900.0, 900.0]), Some(Decision::Undecided));
     assert_eq!(of("timed_out <= 3", [0.0, 90.0, 90.0, 90.0, 90.0]), Some(Decision::Undecided));
     assert_eq!(of("evidence > 100", [900.0; 5]), Some(Decision::Kept));
@@ -330,7 +330,7 @@ fn two_variables_give_a_curve_for_each_value_of_the_second() {
     ask.beside = vec![Some(1.0), Some(3.0)];
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let (_, steps, _) = Machine::of(&flat, &p99).sweep(&ask, 10);
-    // The first is covered before the servers change.
+    // The first variable is covered before the servers change.
     let besides: Vec<_> = steps.iter().map(|step| step.at.beside).collect();
     assert!(besides.is_sorted_by(|one, other| one <= other), "{besides:?}");
     assert_eq!(
@@ -362,7 +362,7 @@ fn a_point_shows_what_each_fault_cost_unless_another_still_blocked_the_lock() {
         samples(&stored, run, At { x: 2e6, beside: None }, None).remove(0)
     };
     let found = found(&ask("session_timeout=2s,5s", None), &[repetition(1, 0, 1), repetition(2, 300_000, 0)]);
-    // Then sessions that faults end do not make the point fail, and the granted timeout is known
+    // Then sessions that faults end do not invalidate the point, and the granted timeout is known
     let point = &found.series.points[0];
     assert_eq!((point.sound, point.granted_us), (2, 4_000_000), "{:?}", point.why);
     let of = |at: usize| {
@@ -384,11 +384,11 @@ proptest! {
         machine.rng = ChaCha8Rng::seed_from_u64(seed);
         let (samples, steps, _) = machine.sweep(&ask, 60);
         let stop = stop.min(steps.len() - 1);
-        // When only what was finished is known, the same step follows.
+        // With only the finished samples, the same step follows.
         let known: Vec<Sample> = samples.iter().filter(|sample| (sample.run as usize) <= stop).cloned().collect();
         let left = (60 - stop) as f64;
         prop_assert_eq!(next(&ask, &known, &|_| 1.0, left), Next::Run(steps[stop].clone()));
-        // And no repetition runs beyond the most.
+        // And there are no more repetitions than allowed.
         let mut count: BTreeMap<u64, usize> = BTreeMap::new();
         samples.iter().for_each(|sample| *count.entry(sample.at.x.to_bits()).or_default() += 1);
         prop_assert!(count.values().all(|count| *count <= 5));

@@ -1,5 +1,5 @@
-//! What several workers saw of one trial, as one: sums where things add up, the worse where they don't, and nothing made up
-//! that no clock of theirs could tell.
+//! Several workers' views of one trial, combined: sums if values add up, otherwise the worse value, and nothing that
+//! would need a common clock.
 
 use std::path::PathBuf;
 
@@ -33,9 +33,9 @@ fn counts_and_samples_add_up_and_the_worse_health_is_kept() {
     other.violation_count = 2;
     one.beside = Some(Beside { reads: 3, ..Beside::default() });
     other.beside = Some(Beside { reads: 4, writes: 1, ..Beside::default() });
-    // When they are one
+    // When their records are combined
     let both = Trial::of_workers(vec![one.clone(), other]).unwrap();
-    // Then what was counted adds up, second by second
+    // Then counts add up, second by second
     assert_eq!(both.measured.acquired(), 2 * one.measured.acquired());
     assert_eq!(both.histograms[&Measure::Wait].len(), 2 * one.histograms[&Measure::Wait].len());
     assert_eq!(both.timeline[0].acquisitions, 2 * one.timeline[0].acquisitions);
@@ -45,9 +45,9 @@ fn counts_and_samples_add_up_and_the_worse_health_is_kept() {
     assert_eq!(both.steady.unwrap().backlog[99], 2 * one.steady.unwrap().backlog[99]);
     assert_eq!(both.errors["create: connection loss"], 4);
     assert_eq!((both.violation_count, both.beside.unwrap().reads), (2, 7));
-    // And the worse generator speaks for both
+    // And the worse generator decides
     assert_eq!((both.health.lag_share, both.health.invalid.as_deref()), (Some(0.3), Some("late")));
-    // And what no clock could tell is not there
+    // And values that need a common clock are missing
     assert!(both.utilisation.is_none() && both.herd.is_none() && both.dispersion.is_empty());
 }
 
@@ -95,8 +95,8 @@ proptest! {
     }
 }
 
-/// A history of one worker: its contender's holds, each with its token, as of which transaction it began, and as of which its
-/// node was still there.
+/// A history of one worker: its contender's holds, each with its token, the transaction as of which it began, and the
+/// transaction as of which its node still existed.
 fn history(dir: &tempfile::TempDir, worker: usize, holds: &[(i64, i64, i64)]) -> (usize, PathBuf) {
     let path = dir.path().join(format!("{worker}.jsonl"));
     let mut text =
@@ -127,7 +127,7 @@ fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
 #[test]
 fn workers_whose_holds_alternate_by_zxid_exclude_each_other() {
     let dir = tempfile::tempdir().unwrap();
-    // Given two workers that hold in turns, each asking while the other holds
+    // Given two workers that hold alternately, each requesting while the other holds
     let one: Vec<_> = (0..20).map(|turn| 20 * turn).map(|z| (z + 1, z + 2, z + 11)).collect();
     let other: Vec<_> = (0..20).map(|turn| 20 * turn + 10).map(|z| (z + 1, z + 2, z + 11)).collect();
     let judgement = judged(&[history(&dir, 0, &one), history(&dir, 1, &other)], &dir);
@@ -143,7 +143,7 @@ fn workers_whose_holds_alternate_by_zxid_exclude_each_other() {
 #[test]
 fn a_worker_that_held_while_anothers_node_existed_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    // Given a worker that found itself the holder at 5, while the node of the other was there at 9
+    // Given a worker that found itself to be the holder at 5, while the other's node existed at 9
     let parts = [history(&dir, 0, &[(1, 2, 9)]), history(&dir, 1, &[(4, 5, 12)])];
     let mut seen = trial(0);
     zklockbench_judge::add_order(&mut seen, &judged(&parts, &dir));

@@ -1,4 +1,4 @@
-//! Ensembles whose servers tests break. One test at a time uses each, and leaves it whole for the next.
+//! Ensembles whose servers tests break. One test at a time uses each, and leaves it healthy for the next.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +43,7 @@ impl Deref for Breakable {
 
 impl Drop for Breakable {
     fn drop(&mut self) {
-        // An ensemble left by a failed test is of no use to another.
+        // An ensemble left by a failed test cannot be used by another.
         if !std::thread::panicking() {
             self.home.all().push(Arc::clone(&self.local));
         }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Runnable threads of the host for each processor, above which no test starts: one that runs and one that waits.
 const RUNNABLE_PER_PROCESSOR: f64 = 2.0;
-/// Runnable threads that don't count: the low-priority lane has two.
+/// Runnable threads that do not count: the low-priority lane has two.
 const GIVING_WAY: f64 = 2.0;
-/// Samples that are averaged. What the last test that started needs shows within that time.
+/// Number of averaged samples. The load of the last test that started shows within that time.
 const SAMPLES: u32 = 10;
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(10);
 /// Tests of a binary that run even on a busy host, whose other load may never end.
@@ -19,7 +19,7 @@ const ALWAYS: usize = 2;
 /// Longest that a test waits for others of its binary.
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// Tests are let in one after the other.
+/// Admits tests one after the other.
 static GATE: Mutex<()> = Mutex::new(());
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
@@ -40,7 +40,7 @@ impl Drop for Running {
 }
 
 thread_local! {
-    /// Every test has a separate thread. It waits once, before it has anything that could time out meanwhile.
+    /// Each test has its own thread, which waits once, before it has anything that could time out meanwhile.
     static LET_IN: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
@@ -55,8 +55,8 @@ pub fn wait() {
     LET_IN.set(Some(Running::begin()));
 }
 
-/// Whether few enough threads are runnable. Processor time would not tell: what a nice process uses counts as idle
-/// for a test, but servers are nice, too.
+/// Whether few enough threads are runnable. Processor time would not show that: time used by a nice process counts as
+/// idle for a test, but servers are nice, too.
 fn is_calm() -> bool {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let mut sum = 0;
@@ -68,7 +68,7 @@ fn is_calm() -> bool {
     f64::from(sum) / f64::from(SAMPLES) <= RUNNABLE_PER_PROCESSOR * processors + GIVING_WAY
 }
 
-/// Threads of the host that run or could run, without the one that asks, where the system reports them (Linux).
+/// Threads of the host that run or could run, without the calling one, if the system reports them (Linux).
 fn runnable() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     let (runnable, _) = text.split_whitespace().nth(3)?.split_once('/')?;

@@ -18,7 +18,7 @@ fn works(arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Starting a run removes the leftovers of killed runs, so a test about these needs Docker for itself.
+/// Starting a run removes the leftovers of killed runs, so a test about these needs exclusive use of Docker.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// Access to Docker, shared with other tests or exclusive.
@@ -44,7 +44,7 @@ impl Turn {
 }
 
 impl Docker {
-    /// Lets other tests use it, too.
+    /// Lets other tests also use Docker.
     pub fn share(self) -> Self {
         let Self { zookeeper, turn } = self;
         drop(turn);

@@ -22,10 +22,10 @@ fn servers() -> usize {
     super::depth::of(1, 3)
 }
 
-/// Largest number of ensembles for tests that want one to themselves.
+/// Maximum number of ensembles for tests that need exclusive use of one.
 const ALONE_AT_ONCE: usize = 12;
 
-/// In-memory directory, if there is one: what these tests check does not depend on fsync.
+/// In-memory directory, if there is one: these tests do not depend on fsync.
 pub fn fast_dir() -> Option<PathBuf> {
     let memory = Path::new("/dev/shm");
     tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf())

@@ -21,7 +21,7 @@ where
     seen
 }
 
-/// Waits until every server serves and is in step.
+/// Waits until every server serves and is synchronised.
 pub async fn whole(local: &Local) {
     until("whole again", || local.whole()).await;
 }

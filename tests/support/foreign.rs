@@ -163,7 +163,7 @@ impl Obedient {
     }
 }
 
-/// Contenders that go on until they are stopped, and then print what they saw, as numbers.
+/// Contenders that continue until they are stopped, and then print their observations as numbers.
 pub struct Rivals(Bounded);
 
 impl Rivals {

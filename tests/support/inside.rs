@@ -1,4 +1,4 @@
-//! What holders do inside, so that a violation shows; contenders in other languages do the same.
+//! Actions of holders inside the lock that reveal a violation; contenders in other languages do the same.
 //!
 //! There is one more node, the owner's. A writer reads it, overwrites it on the way in, and again on the way
 //! out. A reader reads it on the way in and checks its version on the way out. The leader orders and numbers
@@ -114,14 +114,14 @@ async fn contend(ours: &Ours, scene: &Scene, seen: &Seen) {
             one_more(&seen.violations);
         }
         lock.release(&session, held).await.unwrap();
-        // A contender that followed its own kind lets the other kind pass, so that the two alternate.
+        // A contender that followed its own kind lets the other kind go first, so that the two alternate.
         if seen.crossings.get() == crossings {
             runtime::sleep(entered.elapsed()).await;
         }
     }
 }
 
-/// Stays inside; returns whether no contender was inside that the lock should have excluded.
+/// Stays inside; returns whether no contender was inside that the lock had to exclude.
 async fn stay(session: &Session, owner: &str, mode: Mode, seen: &Seen) -> bool {
     let (data, before) = session.get_data(owner).await.unwrap();
     let is_others = !data.ends_with(b" rust") && !data.ends_with(b" nobody");

@@ -5,7 +5,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 const KINDS: [&str; 7] = ["null", "boolean", "object", "array", "string", "number", "integer"];
-/// Keywords that describe and do not restrict. A format is only a hint.
+/// Keywords that only describe. A format is only a hint.
 const ANNOTATIONS: [&str; 8] =
     ["$schema", "$id", "$comment", "title", "description", "markdownDescription", "format", "deprecated"];
 

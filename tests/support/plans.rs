@@ -1,4 +1,4 @@
-//! A plan as stored, made up for tests of its outputs.
+//! A stored plan for tests of its outputs.
 
 use std::path::PathBuf;
 use std::time::Duration;

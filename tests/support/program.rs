@@ -108,7 +108,7 @@ impl Bench {
         self.ends(2, typed).1
     }
 
-    /// The exit code and all that is printed, with `BENCH` and `ROOT` for the places of this bench and of the tree.
+    /// The exit code and all output, with `BENCH` and `ROOT` in place of the paths of this bench and of the tree.
     pub fn told(&self, output: &Output) -> String {
         let told = format!("exit {}\n{}{}", output.status.code().unwrap(), stderr(output), stdout(output));
         let here = self.dir.path();
@@ -182,7 +182,7 @@ impl Bench {
         .collect()
     }
 
-    /// Directory of an unpacked release, made of this system's jars.
+    /// Directory of an unpacked release, made from this system's jars.
     pub fn release(&self) -> PathBuf {
         let release = self.path("release");
         std::fs::create_dir_all(release.join("lib")).unwrap();
@@ -299,8 +299,8 @@ pub fn held_unless_the_host_was_busy(output: &Output, trials: &[Trial]) {
     }
 }
 
-/// Asserts that a run ended normally and was not violated, for tests that ask neither for speed nor for a
-/// verdict. (On a slow host the generator's timers are late, and the verdict is unknown.)
+/// Asserts that a run ended normally and was not violated, for tests that require neither speed nor a verdict. (On a
+/// slow host, the generator's timers are late, and the verdict is unknown.)
 pub fn went_through(output: &Output) {
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(output));
 }
@@ -308,7 +308,7 @@ pub fn went_through(output: &Output) {
 /// Factor by which a busy host may take longer.
 const BUSY_HOST: u32 = 10;
 
-/// Waits until a condition holds; fails with its name when that takes far longer than on a quiet host.
+/// Waits until a condition holds; fails with its name if that takes far longer than on a quiet host.
 pub fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + BUSY_HOST * within;
     while !is_so() {

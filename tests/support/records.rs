@@ -36,7 +36,7 @@ pub fn held() -> Judged {
     judged(Verdict::Held)
 }
 
-/// A running run, without complaints.
+/// A run in progress, without complaints.
 pub fn so_far(planned: usize) -> SoFar {
     SoFar { planned, precision: None, judged: held() }
 }
@@ -170,7 +170,7 @@ pub fn spec(index: usize) -> TrialSpec {
     }
 }
 
-/// A trial under an open load of 8 arrivals a second that exceeds the lock: its queue grew by 5.6 a second.
+/// A trial under an open load of 8 arrivals per second that exceeds the lock: its queue grew by 5.6 per second.
 pub fn overloaded(index: usize) -> Trial {
     let mut trial = trial(index);
     trial.spec.load = Load::Open(Open {

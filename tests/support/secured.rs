@@ -1,4 +1,4 @@
-//! A real server with a configuration of its own: SASL, TLS.
+//! A real server with its own configuration: SASL, TLS.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ pub struct Secured {
     _process: Bounded,
 }
 
-/// A free port at this moment.
+/// A port that is free at the moment.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -95,13 +95,13 @@ pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Secur
     start(directory, port, &config, &[])
 }
 
-/// Runs a line of keytool or openssl in a directory, with these answers to its questions.
+/// Runs a keytool or openssl command in a directory, with these answers to its questions.
 #[track_caller]
 pub fn tool(directory: &Path, line: &str, answers: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(directory).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A tool that asks nothing may have ended.
+    // A tool that asks no questions may have ended.
     let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
     let output = child.wait_with_output().unwrap();
     let said = [output.stdout, output.stderr].concat();

@@ -133,12 +133,12 @@ impl Scene {
         assert!(matches!(made, Ok(_) | Err(zookeeper_client::Error::NodeExists)), "{made:?}");
     }
 
-    /// From now on no client may write to the lock's directory; nodes can still be created and deleted there.
+    /// From now on, no client may write to the lock's directory; nodes can still be created and deleted there.
     pub async fn forbid_writing(&self) {
         self.permit(Permission::CREATE | Permission::READ | Permission::DELETE | Permission::ADMIN).await;
     }
 
-    /// From now on no client may list the lock's directory, until everything is allowed.
+    /// From now on, no client may list the lock's directory, until everything is allowed again.
     pub async fn forbid_listing(&self) {
         self.permit(Permission::CREATE | Permission::WRITE | Permission::DELETE | Permission::ADMIN).await;
     }

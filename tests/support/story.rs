@@ -34,7 +34,7 @@ fn header(line: &str) -> Value {
 fn events(line: &str) -> Vec<Value> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let Some((called, answered)) = words[0].split_once('-') else { return vec![event(&words)] };
-    // Fields that only the reply can know are left out of the call, and fields that only the caller knows out
+    // Fields that only the reply can know are left out of the call, and fields that only the caller knows are left out
     // of the reply.
     let with = |word: &str, is_call: bool| match word.split_once('=').map(|(field, _)| field) {
         Some("session" | "clock" | "depth" | "mode" | "leases") => true,
@@ -82,7 +82,7 @@ pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
             return Err(reader.mistake(place.line, &what));
         }
     }
-    // These tests are about rules for a few events, not about how many events are needed.
+    // These tests are about rules for a few events, not about the required number of events.
     let evidence = "0.5@100%".parse().unwrap();
     Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict, evidence }))
 }

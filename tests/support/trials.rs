@@ -81,7 +81,7 @@ pub async fn run_one_on(local: &Local, lines: &str) -> Trial {
     only(run_in(&Setting::on(&local.connect()), &plan(lines), known).await)
 }
 
-/// Like [`run_one_on`], with something else happening from the start of the measured phase.
+/// Like [`run_one_on`], with `happens` running from the start of the measured phase.
 pub async fn run_while(local: &Local, lines: &str, happens: impl Future<Output = ()>) -> Trial {
     let measures = Notify::new();
     let sink = |event: EnvironmentEvent<'_>| {

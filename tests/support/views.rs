@@ -219,7 +219,7 @@ pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
     }
 }
 
-/// The same fault with an effect that was not seen.
+/// The same fault with an effect that was not observed.
 pub fn unproved(why: &str, fault: FaultRecord) -> FaultRecord {
     FaultRecord { proved: false, proof: why.into(), ..fault }
 }
@@ -229,7 +229,7 @@ pub fn stuck(contender: usize) -> Stuck {
     Stuck { contender, waited_us: 13_000_000, ..Stuck::default() }
 }
 
-/// Adds these faults to a trial in which nothing goes wrong.
+/// Adds these faults to a trial without other problems.
 pub fn break_by(trial: &mut Trial, faults: &[FaultRecord]) {
     let number = |(at, fault): (usize, &FaultRecord)| FaultRecord { number: at + 1, ..fault.clone() };
     trial.faults = faults.iter().enumerate().map(number).collect();

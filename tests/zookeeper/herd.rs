@@ -1,4 +1,4 @@
-//! The cost of waking many sessions to a client that has nothing to do with them.
+//! The cost of waking many sessions, for an uninvolved client.
 
 use std::cell::Cell;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn herd_delays_the_writes_of_a_bystander() {
     let (server, clients) = (alone.pids()[0], rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     keep(server, &format!("1-{last}"));
     keep(clients, "0");
-    // When one session is woken again and again, or all of a herd
+    // When one session is woken repeatedly, or a whole herd
     let mut factors = runtime::block_on(async {
         let scene = scene(&alone.connect()).await;
         let herd = join_all((0..HERD).map(|_| scene.session())).await;
@@ -44,7 +44,7 @@ fn herd_delays_the_writes_of_a_bystander() {
         factors
     });
     keep(server, &format!("0-{last}"));
-    // Then a write takes the server longer beside the herd, in all rounds but one at most
+    // Then a write takes the server longer beside the herd, in all rounds but at most one
     factors.sort_by(f64::total_cmp);
     assert!(factors[1] > 1.1, "{factors:?}");
 }

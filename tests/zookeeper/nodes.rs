@@ -15,7 +15,7 @@ fn node_holds_almost_a_mebibyte() {
     on_scene(async |scene| {
         let node = |bytes: usize| format!("{}/{bytes}", scene.lock);
         let create = async |bytes: usize| {
-            // The server breaks a connection on which it gets too much.
+            // The server breaks a connection that sends too much.
             let session = scene.session().await;
             let data = vec![b'x'; bytes];
             runtime::timeout(

@@ -1,4 +1,4 @@
-//! Objectives: what a load must meet, written as a gate of one metric and a number.
+//! Objectives: conditions that a load must meet, each written as a gate of one metric and a number.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -11,18 +11,18 @@ use zklockbench_core::units::shown;
 use zklockbench_record::figures;
 use zklockbench_scenario::gate::{Known, Limit, Relation, Rule, Scope, parse};
 
-/// A figure on one side of a limit, for every strategy. In files: its text, such as `wait.p99 < 200ms`.
+/// A limit for a metric of every strategy. In files: its text, such as `wait.p99 < 200ms`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 #[schemars(with = "String")]
 pub struct Objective {
-    /// As it is written.
+    /// Text, as written.
     pub text: String,
-    /// The figure.
+    /// Metric.
     pub figure: Figure,
-    /// How it must stand to the limit.
+    /// Required relation to the limit.
     pub relation: Relation,
-    /// The limit, in the figure's unit.
+    /// Limit, in the metric's unit.
     pub limit: f64,
 }
 

@@ -32,7 +32,7 @@ pub struct LockCard {
     pub after: &'static [After],
     pub params: &'static [Param],
     pub system: &'static str,
-    /// Exact cost of one batch with the given number of contenders, where it is proved.
+    /// Exact cost of one batch with the given number of contenders, if it is proved.
     pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
 }
 
@@ -186,12 +186,12 @@ impl Protection {
 pub enum Holders {
     One,
     ReadersOrOneWriter,
-    /// At most as many holders as the parameter of this name.
+    /// At most as many holders as the value of the parameter with this name.
     Leases(&'static str),
 }
 
-/// Access that an acquire asks for. A lock without a read side treats every request as a write. Histories use
-/// these names.
+/// Access that an acquire requests. A lock without a read side treats every request as a write. Histories use these
+/// names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -261,15 +261,15 @@ impl ParamKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ParamValue {
-    /// For [`ParamKind::Duration`].
+    /// Value of a [`ParamKind::Duration`].
     #[serde(with = "time_as_object")]
     #[schemars(with = "time_as_object::Time")]
     Duration(std::time::Duration),
-    /// For [`ParamKind::Bool`].
+    /// Value of a [`ParamKind::Bool`].
     Bool(bool),
-    /// For [`ParamKind::OneOf`] and [`ParamKind::Choice`].
+    /// Value of a [`ParamKind::OneOf`] or [`ParamKind::Choice`].
     Word(String),
-    /// For [`ParamKind::Count`] and [`ParamKind::CountWithin`].
+    /// Value of a [`ParamKind::Count`] or [`ParamKind::CountWithin`].
     Count(u64),
 }
 

@@ -99,11 +99,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wall_clock_that_is_not_set_keeps_step_with_stamps() {
+    fn wall_clock_that_is_not_set_keeps_pace_with_stamps() {
         let wall = WallClock::read();
         std::thread::sleep(Duration::from_millis(5));
         assert!(WallClock::read().set_since(wall) < Duration::from_millis(5));
-        // The same stamp for both, because another process may run between two.
+        // Use one stamp for both, because another process may run between two readings.
         let stamp = now();
         let shown = [wall, WallClock::read()].map(|wall| wall.ms(stamp));
         assert!(shown[0].abs_diff(shown[1]) < 10, "{shown:?}");

@@ -150,9 +150,9 @@ pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
 /// The only multi-line text in results: the scenario as run.
 const OF_SEVERAL_LINES: &str = "scenario_text";
 
-/// JSON with every string on one line and free of terminal control: harmful characters are escaped readably.
-/// Names and reasons end up in sentences, tables and pages, where none of them may start a line. Invalid JSON
-/// is left to the parser.
+/// JSON with every string on one line and free of terminal control: harmful characters are escaped readably. Names and
+/// reasons are inserted into sentences, tables and pages, where they must not start a line. Invalid JSON is left to the
+/// parser.
 pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(json) else { return Cow::Borrowed(json) };
     // Most files contain nothing to escape, and some are large.
@@ -317,7 +317,7 @@ mod tests {
     proptest! {
         #[test]
         fn from_json_keeps_strings_on_one_line_and_harmless(name: String, text: String, plain in "[ -~é✓]*") {
-            // In a separate object, because a drawn name may equal any other key.
+            // In a separate object, because a random name may equal any other key.
             let written = json!({ "named": { &name: [text] }, "plain": plain, "scenario_text": text, "n": 1.5 });
             for json in [written.to_string(), serde_json::to_string_pretty(&written).unwrap()] {
                 let read: serde_json::Map<String, Value> = from_json(json.as_bytes()).unwrap();

@@ -10,7 +10,7 @@ pub enum Error {
     /// Environment failure: no ZooKeeper, cannot connect, ensemble lost, disk full. Exit code 3.
     #[error("{0}")]
     Environment(String),
-    /// The requested result is not known, and measuring cannot continue. Exit code 4.
+    /// The requested result is unknown, and measuring cannot continue. Exit code 4.
     #[error("{0}")]
     Unknown(String),
     /// The user interrupted; the results so far were kept. Exit code 130.
@@ -55,7 +55,7 @@ impl Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything requested was done, and every promise held.
+    /// Everything requested was done, and every promise was kept.
     Held = 0,
     /// A lock broke its promise (two holders at once, or a stuck contender), a gate failed, or a comparison
     /// found a regression.

@@ -289,7 +289,7 @@ impl<V: Record> SpooledTable<V> {
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
         let mut lookup = locked(&self.0);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);
-        // The first record of that number may begin the next block or be in the block before it.
+        // The first record with that number may be at the start of the next block, or in the previous block.
         for place in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
             if place < lookup.blocks.len()
                 && let records = lookup.block(place)?
@@ -377,7 +377,7 @@ mod tests {
             }
             let sorted = sorter.finish();
             prop_assert_eq!(&sorted, &Sorted::of(|(number, _)| *number, numbered.clone()));
-            // Look-up finds the first record of each number
+            // A look-up finds the first record of each number
             let table = SpooledTable::of(&sorted, directory.path()).unwrap();
             for number in -1..51 {
                 let first = numbered.iter().find(|(other, _)| *other == number).map(|(_, place)| *place);

@@ -92,8 +92,8 @@ pub fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     }
 }
 
-/// Finds out what the unread part of a log begins with. A record that is being written, or was when its server was killed, is
-/// incomplete or damaged. Servers stop reading there.
+/// Finds out what the unread part of a log begins with. An unfinished record, or a record whose server was killed while
+/// writing it, is incomplete or damaged. Servers stop reading there.
 pub fn look(log: &[u8]) -> Found<'_> {
     let mut fields = Reader(log);
     let (Some(checksum), Some(length)) = (fields.long(), fields.int()) else {
@@ -181,8 +181,8 @@ impl<'a> Record<'a> {
         (self.kind == CREATE_SESSION).then(|| Reader(self.body).int()).flatten()
     }
 
-    /// Passes on its changes. A failed multi changes nothing. A body that does not match its kind counts as far as it is
-    /// readable.
+    /// Passes its changes to `note`. A failed multi changes nothing. A body that does not match its kind counts as far
+    /// as it is readable.
     pub fn changes(&self, note: &mut dyn FnMut(Change<'a>)) {
         let _ = changes(self.kind, Reader(self.body), note);
     }

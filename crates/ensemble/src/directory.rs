@@ -102,7 +102,7 @@ pub fn check_left(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Removes directories below `parent` whose owners are gone. Those of other users stay.
+/// Removes directories below `parent` whose owners are gone. Other users' directories are kept.
 fn remove_stale(parent: &Path) {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));

@@ -61,7 +61,7 @@ impl std::fmt::Display for Action {
 /// Shell command lines for one server.
 type Commands = BTreeMap<Action, String>;
 
-/// The first action that has a command and whose counterpart, which undoes it, has none.
+/// The first action that has a command although the action that undoes it has none.
 fn without_a_way_back(commands: &Commands) -> Option<(Action, Action)> {
     use Action::{Kill, Pause, Resume, Start, Stop, Wipe};
     let pairs = [(Kill, Start), (Stop, Start), (Wipe, Start), (Pause, Resume)];

@@ -113,7 +113,7 @@ impl KeptEnsemble {
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
         check_left(&self.directory).map_err(|why| {
             Error::environment(format!(
-                "{}: the directory of data that it names, {}, is none of a kept ensemble: {why}. Nothing was ended or \
+                "{}: the data directory that it names, {}, is not that of a kept ensemble: {why}. Nothing was ended or \
                  deleted; delete the note if it is wrong",
                 state.display(),
                 self.directory.display()

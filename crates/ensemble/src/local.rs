@@ -234,7 +234,7 @@ impl Local {
         is_full.then(|| no_space(directory))
     }
 
-    /// Leaves the servers and their data to live on without this process.
+    /// Leaves the servers and their data behind, to outlive this process.
     pub(super) fn leave(self) -> std::io::Result<()> {
         let Self { servers, directory, .. } = self;
         directory.leave()?;

@@ -188,7 +188,7 @@ impl Server {
         for (first, log) in self.logs.iter_mut().filter(|(_, log)| !log.is_over) {
             let path = self.directory.join(VERSION).join(format!("{LOG}{first:x}"));
             let read = match log.read(&path, bytes, below, &mut note) {
-                // The log was purged in this moment.
+                // The log was purged just now.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
                 read => read?,
             };
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn transactions_before_the_start_are_skipped_in_every_log() {
-        // Given servers of which one has a log that begins much earlier than those of the others
+        // Given servers, one of which has a log that begins much earlier than the others'
         let began = |zxid: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000 + zxid) + TIMES_LAG;
         let followed = Followed::since(3, began(35_000));
         followed.write(0, 1, &creates(1..=40_000));
@@ -397,7 +397,7 @@ mod tests {
             (0..3).for_each(|server| followed.write(server, 1, &creates(1..=2)));
             followed.write(0, 1, &creates(3..=4));
             assert_eq!(followed.read(), [1, 2]);
-            // When the others elect another, which the old leader follows or is still cut off from
+            // When the others elect another, and the old leader follows it or is still cut off from it
             let fresh = creates((1..=2).map(next_epoch));
             (1..3).for_each(|server| followed.write(server, next_epoch(1), &fresh));
             if throws_away {

@@ -15,8 +15,8 @@ const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 const SESSION: Duration = Duration::from_secs(10);
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Replaces each name that has several addresses by these, in a fixed order, and leaves out servers that are named twice. Other
-/// names stay, so that each reconnect looks them up again.
+/// Replaces each name that has several addresses by the addresses, in a fixed order, and removes duplicate servers.
+/// Other names remain, so that each reconnect resolves them again.
 pub async fn expand(connect: Connect) -> Connect {
     let all = join_all(connect.addresses.iter().map(|address| places_of(address))).await;
     let mut seen = BTreeSet::new();
@@ -25,7 +25,7 @@ pub async fn expand(connect: Connect) -> Connect {
     Connect { addresses: places.map(|(address, _)| address).collect(), ..connect }
 }
 
-/// The servers behind an address: what to connect to, and where that leads, if the name is known.
+/// The servers behind an address: the address to connect to, and the resolved address if it is known.
 async fn places_of(address: &str) -> Vec<(String, Option<SocketAddr>)> {
     let found = timeout(LOOKUP_WITHIN, lookup_host(address)).await;
     let places = found.ok().and_then(Result::ok).map_or_else(Vec::new, of_one_family);
@@ -42,8 +42,8 @@ fn of_one_family(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     places.into_iter().collect()
 }
 
-/// Leaves out addresses that lead to the same server as an earlier one, such as those of a host with several networks. The first
-/// byte of a session's id is the number of the server that opened it. Servers that open no session stay.
+/// Leaves out addresses that lead to the same server as an earlier one, such as those of a host with several networks.
+/// The first byte of a session's id is the number of the server that opened it. Servers that open no session are kept.
 pub async fn distinct_servers(target: &Target, addresses: &[String]) -> Vec<String> {
     let numbers = join_all(addresses.iter().map(|address| number_of(target.on(address)))).await;
     let mut seen = BTreeSet::new();

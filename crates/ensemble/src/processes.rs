@@ -101,7 +101,7 @@ pub trait Processes: Send + Sync {
         Ok(seen.join("; "))
     }
 
-    /// Checks that every server serves, one leads, and all others are in step with it.
+    /// Checks that every server serves, one leads, and all others are synchronised with it.
     async fn whole(&self) -> Fact {
         self.whole_but_for(&[]).await
     }
@@ -115,8 +115,8 @@ pub trait Processes: Send + Sync {
         if state::is_whole(&roles) { Ok(states) } else { Err(format!("not whole ({states})")) }
     }
 
-    /// Current leader and its epoch. Two servers may briefly both claim to lead; the one of the later epoch
-    /// counts, and only if a majority is in step with it.
+    /// Current leader and its epoch. Two servers may briefly both claim to lead; the one of the later epoch counts, and
+    /// only if a majority is synchronised with it.
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
         let awake = self.awake().await?;
         let all: Vec<String> = awake.iter().map(|server| server.address.clone()).collect();

@@ -200,8 +200,7 @@ impl Server {
         Ok(kill_process(pid.ok_or_else(|| io::Error::other("it does not run"))?, signal)?)
     }
 
-    /// Kills the process for good and waits for its end. Its data are thrown away, so a clean end is not
-    /// needed.
+    /// Kills the process and waits for its end. Its data are discarded, so a clean end is not needed.
     pub fn kill(&mut self) {
         self.meant = Meant::BeGone;
         if let Some(mut child) = self.child.take() {

@@ -46,7 +46,7 @@ pub struct Role {
     /// `leader`, `follower`, `observer` or `standalone`; or why the server could not be asked.
     pub state: Result<String, String>,
     pub version: Option<String>,
-    /// Number of followers in step; known to a leader only.
+    /// Number of synchronised followers; only a leader knows it.
     pub synced_followers: Option<i64>,
     /// Epoch of the last transaction, only for a server that does not allow `mntr`.
     epoch: Option<u64>,
@@ -151,14 +151,14 @@ pub fn is_whole(roles: &[Role]) -> bool {
     let Some(leader) = leader else { return false };
     let are_in_step = match (leader.synced_followers, leader.epoch) {
         (Some(in_step), _) => usize::try_from(in_step) == Ok(followers),
-        // A follower serves only once it is in step with a leader; one with a later epoch has another leader.
+        // A follower serves only once it is synchronised with a leader; one with a later epoch has another leader.
         (None, Some(epoch)) => roles.iter().all(|role| role.epoch.is_none_or(|own| own <= epoch)),
         (None, None) => false,
     };
     second.is_none() && followers + observers + 1 == roles.len() && are_in_step
 }
 
-/// Why servers that are up will never form an ensemble as they are, if so.
+/// Why running servers will never form an ensemble in their present state, if so.
 fn never_whole(roles: &[Role]) -> Option<String> {
     if let Some(refused) = roles.iter().find(|role| role.is_refused) {
         return Some(format!("{}: {}", refused.address, refused.describe()));
@@ -256,13 +256,13 @@ impl Leader {
         Some(Self { server, epoch: srvr.epoch(), synced_followers })
     }
 
-    /// Returns whether the leader and its followers in step are a majority of `servers`.
+    /// Returns whether the leader and its synchronised followers are a majority of `servers`.
     pub fn is_backed(&self, servers: usize) -> bool {
         self.synced_followers + 1 >= quorum(servers)
     }
 }
 
-/// Number of servers that report to follow, without those that have seen a later leader.
+/// Number of servers that report to be followers, without those that have seen a later leader.
 async fn followers_of(epoch: u64, all: &[String], patience: Duration) -> usize {
     let answers = join_all(all.iter().map(|address| admin::srvr(address, patience))).await;
     let told = answers.into_iter().filter_map(|answer| answer.ok().flatten());
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn leader_without_a_majority_in_step_is_not_chosen() {
+    fn leader_without_a_synchronised_majority_is_not_chosen() {
         let (old, new) = (leader(1, 4, 2), leader(2, 5, 1));
         assert_eq!(choose(&[old, new], 5), Ok(old));
         assert!(choose(&[new], 5).unwrap_err().contains("only 1 follower is in step"));

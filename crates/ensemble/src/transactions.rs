@@ -36,8 +36,7 @@ pub struct NodeChange {
     pub ephemeral: bool,
 }
 
-/// Hash that stands for a path where many are kept. Among 10⁸ paths, two collide with a probability below
-/// 1/1000.
+/// Hash that represents a path where many are stored. Among 10⁸ paths, two collide with a probability below 1/1000.
 pub fn number_of(path: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(path.as_bytes());

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::play::{Outcome, RELEASES};
 use super::schedule::{Act, Choice, Decision, Schedule};
 
-/// What an event's name says about it.
+/// Kind of event, derived from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EventKind {
     Request,
@@ -61,8 +61,8 @@ fn has_node(events: &[(usize, String)], contender: usize) -> bool {
         && !own().any(|(_, event)| event.contains("delete"))
 }
 
-/// Second faults after a first one: those at events that the undisturbed run did not have come first, because recovery is where
-/// locks err.
+/// Second faults after a first one. Faults at events that the undisturbed run did not have come first, because locks
+/// usually fail in recovery.
 pub fn pairs(first: &Outcome, undisturbed: &[(usize, String)]) -> Vec<Schedule> {
     let usual: HashSet<&str> = undisturbed.iter().map(|(_, event)| event.as_str()).collect();
     let [decision] = first.schedule.decisions.as_slice() else { return Vec::new() };
@@ -75,8 +75,8 @@ pub fn pairs(first: &Outcome, undisturbed: &[(usize, String)]) -> Vec<Schedule> 
     recovering.into_iter().chain(others).map(both).collect()
 }
 
-/// An order that is still to be tried: choices from the start, and the actions that need not come first after them, because they
-/// commute with what was tried.
+/// An order still to try: its choices from the start, and the actions that need not come next because they commute with
+/// orders already tried.
 #[derive(Debug, Clone)]
 pub struct OpenOrder {
     pub prefix: Vec<String>,
@@ -88,15 +88,15 @@ impl OpenOrder {
         Self { prefix: Vec::new(), asleep: Vec::new() }
     }
 
-    /// Orders that differ from a run with this prefix at one later choice, and whether the run itself was equivalent to none that
-    /// was tried. Source: sleep sets of Godefroid's partial-order reduction.
+    /// Orders that differ from a run with this prefix at one later choice, and whether the run itself was new, i.e. not
+    /// equivalent to an earlier one. Uses the sleep sets of Godefroid's partial-order reduction.
     pub fn alternatives(&self, run: &Outcome) -> (Vec<Self>, bool) {
         let mut open = Vec::new();
         let mut asleep = self.asleep.clone();
         let mut prefix = self.prefix.clone();
         for (choices, made) in run.choices.iter().skip(self.prefix.len()) {
             let chosen = &choices[*made];
-            // Every order from here on is equivalent to one that was tried.
+            // Every order from here on is equivalent to one that was already tried.
             if asleep.iter().any(|other| other.name == chosen.name) {
                 return (open, false);
             }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_deleted_only_where_there_is_one() {
+    fn a_node_is_deleted_only_while_it_exists() {
         let run = events(&[
             (0, "c1: create own node"),
             (0, "c1: create own node, reply"),
@@ -165,7 +165,7 @@ mod tests {
     /// An action's name, and the nodes that it reads and writes.
     type Action<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
 
-    /// Runs a model of two contenders with these actions each, and counts the orders that are tried.
+    /// Runs a model of two contenders with these actions, and counts the orders tried.
     fn tried(actions: [&[Action<'_>]; 2]) -> usize {
         let choice = |contender: usize, at: usize| {
             let (name, reads, writes) = actions[contender][at];
@@ -210,7 +210,7 @@ mod tests {
         // Two writers of one node with two actions each: 4! / (2! 2!)
         let same: &[Action<'_>] = &[("x", &[], &["/x"]), ("y", &[], &["/x"])];
         assert_eq!(tried([same, same]), 6);
-        // Only the first actions meet.
+        // Only the first actions conflict.
         let first: &[Action<'_>] = &[("x", &[], &["/x"]), ("own", &[], &["/1"])];
         let other: &[Action<'_>] = &[("x", &[], &["/x"]), ("own", &[], &["/2"])];
         assert_eq!(tried([first, other]), 2);

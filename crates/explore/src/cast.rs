@@ -1,4 +1,4 @@
-//! The contenders of a world, on a thread with a runtime for sessions: each takes and releases the lock when it is asked to.
+//! The contenders of a world, on a thread with a runtime for sessions. Each acquires and releases the lock on command.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,14 +17,14 @@ use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patie
 use zklockbench_zk::gate::{Gate, Shut, TaskScope};
 use zklockbench_zk::{CaughtUp, Failure, ForeignSession, Observed, Session, Target, runtime};
 
-/// Time for a session or a request of the exploration itself.
+/// Time limit for a session or a request of the exploration itself.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Time for a driver to close a session at the end of a schedule.
+/// Time limit for a driver to close a session at the end of a schedule.
 const CLOSES_WITHIN: Duration = Duration::from_secs(2);
-/// Long enough that no session ends by itself during a schedule.
+/// Long enough that no session expires by itself during a schedule.
 pub const SESSION: Duration = Duration::from_secs(40);
 
-/// The lock that is explored.
+/// The lock to explore.
 #[derive(Debug, Clone)]
 pub struct Lock {
     pub label: String,
@@ -34,11 +34,10 @@ pub struct Lock {
     pub driven: Option<DrivenLock>,
 }
 
-/// What a contender reports.
 #[derive(Debug)]
 pub enum Report {
     Opened(Result<(), String>),
-    /// It has the lock, with the transaction that created its node, if it has one.
+    /// The contender holds the lock. Contains the transaction that created its node, if it has a node.
     Acquired(Option<i64>),
     /// The acquire ended without the lock.
     NotAcquired(String),
@@ -67,7 +66,7 @@ enum Command {
     Errand(Errand),
 }
 
-/// A request of the exploration itself, outside of the contenders' network.
+/// A request of the exploration itself, outside the contenders' network.
 #[derive(Debug)]
 enum Errand {
     Create(String, Done<()>),
@@ -102,7 +101,7 @@ impl Cast {
 
     fn send(&self, command: Command) {
         if let Some(commands) = &self.commands {
-            // A thread that has ended answers nothing, which its caller notices.
+            // A thread that has ended does not answer, which the caller notices.
             let _ = commands.send(command);
         }
     }
@@ -176,7 +175,7 @@ impl Drop for Cast {
     }
 }
 
-/// What all contenders of the thread share.
+/// State shared by all contenders of the thread.
 struct Troupe {
     lock: Lock,
     target: Target,
@@ -254,7 +253,7 @@ fn end(actor: Actor) {
     scope.kill();
 }
 
-/// Closes the contenders' sessions in their drivers. A driver whose contender is stuck does not answer, and is killed.
+/// Closes the contenders' sessions in their drivers. A driver whose contender is stuck does not answer and is killed.
 async fn close_drivers(troupe: &Troupe, contenders: &[usize]) {
     let Some(drivers) = &troupe.drivers else { return };
     let links: Vec<_> = contenders.iter().filter_map(|contender| drivers.link(*contender)).collect();
@@ -325,7 +324,7 @@ async fn release(lock: &mut dyn Strategy, session: &Session, held: Option<Held>)
     }
 }
 
-/// After an acquire or a release of unknown outcome the caller ends the session, as users are advised to.
+/// After an acquire or a release of unknown outcome, the caller ends the session, as the documentation advises.
 fn ends_the_session(error: &AcquireError) -> bool {
     matches!(error, AcquireError::Failed(failure) if !failure.is_definite())
 }
@@ -386,7 +385,7 @@ async fn create(client: &Client, path: &str) -> Result<(), Failure> {
     client.create(path, &[], &options).await.map(|_| ()).map_err(Failure::from)
 }
 
-/// All nodes from the path downwards, with their sessions; directories come before their children.
+/// All nodes at and below the path, with their sessions. Directories come before their children.
 async fn list(client: &Client, path: &str) -> Result<Vec<(String, i64)>, Failure> {
     let tree = CaughtUp::with(client).await?;
     let (mut nodes, mut paths) = (Vec::new(), vec![path.to_owned()]);

@@ -1,4 +1,5 @@
-//! How long a client takes to react: learned, because a client cannot be asked whether it has anything left to do.
+//! How long a client takes to react. The exploration learns this, because it cannot ask a client whether it is about to
+//! act.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -6,12 +7,12 @@ use std::time::Duration;
 
 use zklockbench_core::locked::locked;
 
-/// Patience with a client that always acted after an event so far.
+/// Time to wait for a client that has always acted after an event so far.
 const EXPECTED: Duration = Duration::from_secs(2);
-/// Times that a client must have been quiet before that is expected of it.
+/// Number of times that a client must do nothing after an event before it is expected to do nothing.
 const ENOUGH: u32 = 3;
 
-/// Reactions to events, by the event's name, shared by all worlds.
+/// Reactions to events, by the event's name. Shared by all worlds.
 #[derive(Debug)]
 pub struct Habits {
     known: Mutex<HashMap<String, Habit>>,
@@ -27,7 +28,7 @@ struct Habit {
 }
 
 impl Habits {
-    /// `unknown` is the patience after an event that was not seen before.
+    /// `unknown` is the time to wait after a new event.
     pub fn new(unknown: Duration) -> Self {
         Self { known: Mutex::default(), unknown, quiet: unknown / 5 }
     }
@@ -59,12 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_follows_what_was_seen() {
+    fn patience_follows_earlier_reactions() {
         let habits = Habits::new(Duration::from_millis(50));
         assert_eq!(habits.patience("x"), Duration::from_millis(50));
         habits.acted("x", Duration::from_millis(1));
         assert_eq!(habits.patience("x"), EXPECTED);
-        // Once a client was seen to be quiet, waiting for two seconds would waste time; three of its reactions do not.
+        // After a quiet reaction, waiting two seconds would waste time; three times the slowest reaction would not.
         habits.was_quiet("x");
         habits.acted("x", Duration::from_millis(40));
         assert_eq!(habits.patience("x"), Duration::from_millis(120));

@@ -7,7 +7,7 @@ use zklockbench_record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What,
 };
 
-/// Contenders' deeds, with a clock that counts them.
+/// Actions of contenders, with a clock that counts them.
 #[derive(Debug)]
 pub struct Deeds {
     kind: LockKind,
@@ -25,13 +25,13 @@ pub enum Deed {
     HasLeft {
         is_sure: bool,
     },
-    /// The session has ended, or the node of the hold is gone: others may enter.
+    /// The session has ended, or the node of the hold is gone: another contender may enter.
     LosesRight,
-    /// It has a new node.
+    /// The contender has a new node.
     GainsRight,
 }
 
-/// What the judge found.
+/// Result of the judge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exclusion {
     pub violations: u64,
@@ -39,7 +39,7 @@ pub struct Exclusion {
     pub zombies: u64,
 }
 
-/// Kind of lock that a card describes.
+/// Kind of the lock that a card describes.
 pub fn kind_of(card: &LockCard, params: &Params) -> LockKind {
     match card.guarantees.holders {
         Holders::One => LockKind::Mutex,
@@ -57,8 +57,7 @@ impl Deeds {
         self.all.push((contender, deed));
     }
 
-    /// # Errors
-    /// If the deeds contradict each other, which is a defect of the exploration.
+    /// # Errors If the actions contradict each other, which is a defect of the exploration.
     pub fn judge(&self) -> Result<Exclusion, String> {
         const LOCK: &str = "lock";
         let locks = [(LOCK.to_owned(), self.kind)].into();
@@ -116,13 +115,13 @@ mod tests {
     const ENTERS: Deed = Deed::Enters { token: None };
 
     #[test]
-    fn an_entry_beside_a_sound_holder_is_a_violation() {
+    fn an_acquisition_during_a_valid_hold_is_a_violation() {
         let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, ENTERS)];
         assert_eq!(judged(&deeds), Exclusion { violations: 1, zombies: 0 });
     }
 
     #[test]
-    fn an_entry_beside_a_holder_without_a_session_makes_it_a_zombie() {
+    fn an_acquisition_during_a_hold_without_a_session_makes_a_zombie() {
         let deeds = [
             (0, Deed::Asks),
             (0, ENTERS),
@@ -136,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn an_intruders_own_lost_session_excuses_nothing() {
+    fn an_intruders_own_lost_session_does_not_excuse_it() {
         let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, Deed::LosesRight), (1, ENTERS)];
         assert_eq!(judged(&deeds).violations, 1);
     }
 
     #[test]
-    fn turns_one_after_the_other_are_neither() {
+    fn consecutive_holds_are_neither_violations_nor_zombies() {
         let turn = |contender| {
             [Deed::Asks, ENTERS, Deed::Leaves, Deed::HasLeft { is_sure: true }].map(|deed| (contender, deed))
         };

@@ -1,4 +1,5 @@
-//! Names of nodes and events by their role, so that they are the same in every run: no sequence number, no GUID, no session.
+//! Names of nodes and events by their role, without sequence numbers, GUIDs and sessions, so that they are the same in
+//! every run.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,7 +27,7 @@ impl Names {
         Self { lock: lock.to_owned(), nodes: BTreeMap::new(), made: HashMap::new(), seen: HashMap::new() }
     }
 
-    /// Learns the nodes that a contender's request created; returns whether there are any.
+    /// Records the nodes that a contender's request created; returns whether there are any.
     pub fn learn(&mut self, contender: usize, request: &Request, created: &[String]) -> bool {
         let before = self.nodes.len();
         let creates = request.operations.iter().filter_map(|operation| match operation.kind {
@@ -79,7 +80,7 @@ impl Names {
         }
     }
 
-    /// Name of a contender's request, numbered among those of the same name.
+    /// Name of a contender's request, numbered among requests of the same name.
     pub fn of_request(&mut self, contender: usize, request: &Request) -> String {
         let name = format!("{}: {}", contender_name(contender), self.request(request));
         self.numbered(name)
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_hold_no_number_that_changes_between_runs() {
+    fn names_contain_no_number_that_changes_between_runs() {
         let names = Names::new("/x/lock");
         assert_eq!(names.node("/x/lock"), "lock");
         assert_eq!(names.node("/x/lock/leases"), "lock/leases");

@@ -1,4 +1,5 @@
-//! The network between contenders and a server: whole frames go to the scheduler, which alone decides when one moves on.
+//! The network between contenders and a server. It passes whole frames to the scheduler, which alone decides when to
+//! deliver each.
 
 use std::collections::HashMap;
 use std::io;
@@ -67,7 +68,7 @@ struct Open {
     all: HashMap<ConnId, Ends>,
 }
 
-/// Both ends of a connection. Without its sender an end is closed once everything is written.
+/// Both ends of a connection. If its sender is dropped, an end is closed once everything is written.
 #[derive(Debug)]
 struct Ends {
     client: Option<End>,
@@ -115,7 +116,7 @@ impl Net {
 
     fn write(&self, conn: ConnId, end: impl Fn(&Ends) -> Option<&End>, frame: Vec<u8>) {
         if let Some(end) = locked(&self.shared.open).all.get(&conn).and_then(end) {
-            // A peer that has gone is reported by its reader.
+            // If the peer is gone, its reader reports that.
             let _ = end.writes.send(frame);
         }
     }
@@ -158,13 +159,13 @@ async fn accept(listener: TcpListener, contender: usize, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         if !shared.refused[contender].load(Ordering::SeqCst) {
             let shared = Arc::clone(&shared);
-            // A handshake that fails closes both ends; the client tries again.
+            // A failed handshake closes both ends; the client tries again.
             tokio::spawn(async move { drop(open(client, contender, &shared).await) });
         }
     }
 }
 
-/// Passes the handshake on, and registers the connection.
+/// Forwards the handshake and registers the connection.
 async fn open(client: TcpStream, contender: usize, shared: &Arc<Shared>) -> io::Result<()> {
     let server = TcpStream::connect(&shared.server).await?;
     client.set_nodelay(true)?;

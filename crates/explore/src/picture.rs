@@ -1,4 +1,4 @@
-//! A run as a sequence of messages: one lane for each contender, time downwards.
+//! A run as a sequence diagram: one lane for each contender, with time running downwards.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use zklockbench_core::units::shown;
 
 const WIDTH: usize = 80;
 
-/// Text of at most 80 columns.
+/// A text diagram at most 80 columns wide.
 pub fn as_text(trace: &[TraceStep], contenders: usize) -> String {
     let lane = WIDTH / contenders.max(1);
     let heads: Vec<String> = (0..contenders).map(|one| format!("{:<lane$}", contender_name(one))).collect();
@@ -31,7 +31,7 @@ fn mark(kind: StepKind) -> char {
     }
 }
 
-/// What the marks mean.
+/// Legend of the symbols.
 pub const LEGEND: &str = "→ request  ← reply  ◁ notification  ✗ lost  ■ contender  ! fault";
 
 const ROW: usize = 22;
@@ -39,7 +39,7 @@ const HEAD: usize = 34;
 const LANE: usize = 330;
 const MARGIN: usize = 20;
 
-/// An SVG picture: contenders as lanes with the server between the first and the others, messages as arrows.
+/// An SVG diagram: contenders as lanes with the server between the first and the others, messages as arrows.
 pub fn as_svg(trace: &[TraceStep], contenders: usize) -> String {
     let steps: Vec<&TraceStep> = trace.iter().filter(|step| step.contender < contenders).collect();
     let (width, height) = (2 * MARGIN + LANE * contenders, HEAD + ROW * (steps.len() + 1));
@@ -63,7 +63,7 @@ pub fn as_svg(trace: &[TraceStep], contenders: usize) -> String {
     svg + "</svg>\n"
 }
 
-/// The first contender is left of the server, the others are right of it.
+/// The first contender is to the left of the server, the others are to the right.
 fn lane_at(contender: usize) -> usize {
     MARGIN + if contender == 0 { 0 } else { LANE * (contender + 1) - LANE / 4 }
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_contender_has_a_lane_of_the_80_columns() {
+    fn each_contender_has_a_lane_within_80_columns() {
         let text = as_text(&steps(), 2);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "→ create own node");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_is_well_formed() {
+    fn the_svg_is_well_formed() {
         let svg = as_svg(&steps(), 2);
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("&amp; more"), "{svg}");
         assert_eq!(svg.matches("class=\"lost\"").count(), 1);

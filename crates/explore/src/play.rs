@@ -1,5 +1,5 @@
-//! Carries out one schedule: starts the contenders, delivers their messages one by one with the schedule's faults, and looks at
-//! what is left.
+//! Runs one schedule: starts the contenders, delivers their messages one by one with the schedule's faults, and
+//! inspects the remaining nodes.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,27 +17,27 @@ use super::world::World;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::capitalised;
 
-/// The end of a hold as an event.
+/// Name of the event that ends a hold.
 pub const RELEASES: &str = "releases";
-/// More messages than any schedule needs: a lock that polls for ever is not explored further.
+/// More messages than any schedule needs. A lock that polls forever is not explored further.
 const MOST_MOVES: u64 = 4_000;
 
-/// Longest time for a schedule, in times after which a contender is stuck.
+/// Longest duration of a schedule, as a multiple of `stuck_after`.
 const LONGEST: u32 = 8;
-/// Time without any progress after which a contender that still sends messages is stuck, in the same unit.
+/// Time without progress after which a contender that still sends messages is stuck, in the same unit.
 const POLLS: u32 = 2;
-/// Share of that unit after which contenders are asked for their next move although messages still come.
+/// Fraction of that unit after which contenders are asked for their next action although messages still arrive.
 const PATIENCE: u32 = 4;
 
 /// A broken promise of the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// A contender entered while another held the lock, whose session was alive.
+    /// A contender entered while another held the lock with a live session.
     Violated,
-    /// A contender waits for ever although the lock is free.
+    /// A contender waits forever although the lock is free.
     Stuck,
-    /// A contender has finished, and its node is still there.
+    /// A contender has finished, but its node still exists.
     NodeLeft,
 }
 
@@ -51,7 +51,7 @@ impl Fault {
     }
 }
 
-/// What became of a schedule.
+/// Outcome of a schedule.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub schedule: Schedule,
@@ -60,15 +60,15 @@ pub struct Outcome {
     /// What happened, in one sentence; empty if all promises were kept.
     pub sentence: String,
     pub zombies: u64,
-    /// Why the schedule was not carried out.
+    /// Why the schedule could not run.
     pub unexplored: Option<String>,
-    /// Why its fault or order cannot come about.
+    /// Why its fault or order is impossible.
     pub impossible: Option<String>,
-    /// The choices at each step of an order, and the index of the one that was made.
+    /// The choices at each step of an order, with the index of the chosen one.
     pub choices: Vec<(Vec<Choice>, usize)>,
-    /// Names of the delivered events in their order, with the contender's number.
+    /// Names of the delivered events in order, each with the contender's number.
     pub events: Vec<(usize, String)>,
-    /// Nodes of finished contenders, by their names.
+    /// Remaining nodes of finished contenders, by name.
     pub left: Vec<String>,
 }
 
@@ -81,28 +81,27 @@ impl Outcome {
     }
 }
 
-/// A schedule under way.
+/// A schedule in progress.
 struct Play<'s, 'w> {
     stage: Stage<'w>,
     schedule: &'s Schedule,
-    /// Decisions that are still to come.
+    /// Decisions not yet taken.
     open: Vec<Decision>,
     path: String,
-    /// Contender of the last fault or choice, which goes first.
+    /// Contender of the last fault or choice, whose messages are delivered first.
     first: usize,
     choices: Vec<(Vec<Choice>, usize)>,
     events: Vec<(usize, String)>,
     wanted: VecDeque<String>,
     /// The first contender that was stuck.
     stuck: Option<usize>,
-    /// Decisions that could not have their effect.
+    /// Decisions that had no effect.
     missed: Vec<String>,
 }
 
-/// Carries out a schedule. `usually_left` is the number of nodes that finished contenders keep in an undisturbed run.
+/// Runs a schedule. `usually_left` is the number of nodes that finished contenders keep in an undisturbed run.
 ///
-/// # Errors
-/// If this host has no port for it.
+/// # Errors If this host has no free port.
 pub async fn play(world: &mut World, schedule: &Schedule, usually_left: usize) -> Result<Outcome, Error> {
     let path = world.next().await?;
     let stage = Stage::new(world, &path, schedule.contenders + 1);
@@ -123,12 +122,12 @@ pub async fn play(world: &mut World, schedule: &Schedule, usually_left: usize) -
     let late = |_| Err(Unexplored(format!("it did not end within {limit:?}")));
     let played = played.unwrap_or_else(late);
     let outcome = play.outcome(played, usually_left);
-    // What is not cleared in time is left to the end of the exploration.
+    // Nodes that cannot be removed in time remain until the end of the exploration.
     let _ = tokio::time::timeout(limit, play.clear()).await;
     Ok(outcome)
 }
 
-/// What was found after the contenders had finished.
+/// State after the contenders have finished.
 #[derive(Default)]
 struct Aftermath {
     left: Vec<String>,
@@ -176,7 +175,7 @@ impl Play<'_, '_> {
         }
     }
 
-    /// One move: a message, or what the contenders are asked to do. Returns whether there was one.
+    /// Makes one move: delivers a message, or gives the contenders a command. Returns whether a move was possible.
     async fn step(&mut self) -> Result<bool, Unexplored> {
         if let Some((contender, direction)) = self.next_message() {
             self.message(contender, direction).await?;
@@ -188,8 +187,8 @@ impl Play<'_, '_> {
         self.direct().await
     }
 
-    /// The next message by rank: to a contender before to the server, the contender of the last fault first. With an order,
-    /// requests are choices.
+    /// The next message by rank: messages to contenders come before messages to the server, and the contender of the
+    /// last fault comes first. With an order, requests are choices.
     fn next_message(&self) -> Option<(usize, Direction)> {
         let count = self.stage.all.len();
         let ranked = || std::iter::once(self.first).chain((0..count).filter(|other| *other != self.first));
@@ -214,7 +213,7 @@ impl Play<'_, '_> {
         }
     }
 
-    /// Takes the decision at this event of a contender, which goes first from now on.
+    /// Takes the decision for this event of a contender, whose messages are delivered first from now on.
     fn due(&mut self, contender: usize, event: &str) -> Option<Decision> {
         let due = self.open.iter().position(|decision| decision.at == event)?;
         self.first = contender;
@@ -252,7 +251,7 @@ impl Play<'_, '_> {
                 self.kill(contender).await?;
             }
             Act::Freeze => {
-                self.fault_noted(contender, "stands still, and its session ends");
+                self.fault_noted(contender, "is frozen, and its session ends");
                 self.stage.world.cast.freeze(contender);
                 self.stage.all[contender].is_frozen = true;
                 self.stage.end_session(contender).await?;
@@ -327,8 +326,8 @@ impl Play<'_, '_> {
         self.stage.moves += 1;
     }
 
-    /// Asks the next contender for a move once nothing is under way: to start, then holders to release; then stopped contenders
-    /// go on. Returns whether there was any.
+    /// Once no message is in flight, gives the next command: start contenders, then release holders, then resume
+    /// stopped contenders. Returns whether there was a command to give.
     async fn direct(&mut self) -> Result<bool, Unexplored> {
         let contenders = 0..self.schedule.contenders;
         let with = |status: Status| {
@@ -347,7 +346,7 @@ impl Play<'_, '_> {
         Ok(self.end_delay() || self.thaw())
     }
 
-    /// Delivers a delayed message although the event that it waited for did not come.
+    /// Delivers a delayed message because the event that it waited for did not happen.
     fn end_delay(&mut self) -> bool {
         let delayed = self.stage.all.iter().position(|one| one.delayed.is_some());
         let Some((_, past)) = delayed.and_then(|one| self.stage.all[one].delayed.take()) else {
@@ -411,19 +410,19 @@ impl Play<'_, '_> {
         choices
     }
 
-    /// The first contender that waits for something.
+    /// The first contender that is waiting.
     fn waiting(&self) -> Option<usize> {
         self.stage.all.iter().position(|one| {
             !one.is_over() && !matches!(one.status, Status::Absent | Status::Idle | Status::Holding)
         })
     }
 
-    /// Whether messages have come for a while without any progress: a waiter that looks again and again is never quiet.
+    /// Whether messages have arrived for a while without any progress, as from a waiter that polls.
     fn only_polls(&self) -> bool {
         self.stage.progressed.elapsed() > self.stage.world.pace.stuck_after / PATIENCE
     }
 
-    /// Whether contenders send messages without getting anywhere, as a waiter does that looks again and again.
+    /// Whether contenders send messages without making progress for too long, as a waiter that polls.
     fn polls_in_vain(&mut self) -> bool {
         let is_late = self.stage.progressed.elapsed() > POLLS * self.stage.world.pace.stuck_after;
         let is_held_up = self.stage.all.iter().any(|one| one.is_frozen || one.delayed.is_some());
@@ -433,8 +432,8 @@ impl Play<'_, '_> {
         self.stuck.is_some()
     }
 
-    /// Waits for contenders that are not done although nothing is under way; returns whether anything came. Otherwise they are
-    /// stuck.
+    /// Waits for unfinished contenders although no message is in flight. Returns whether anything arrived; otherwise
+    /// the contender is stuck.
     async fn lingers(&mut self) -> bool {
         let Some(waiting) = self.waiting() else { return false };
         let moves = self.stage.moves;
@@ -453,7 +452,7 @@ impl Play<'_, '_> {
         false
     }
 
-    /// The nodes that are left, and whether they block the lock for a newcomer.
+    /// The remaining nodes, and whether they block a new contender.
     async fn look_back(&mut self, usually_left: usize) -> Result<Aftermath, Unexplored> {
         let nodes = self.stage.world.cast.list(&self.path).await;
         let nodes = nodes.map_err(|failure| Unexplored(failure.to_string()))?;
@@ -518,7 +517,7 @@ impl Play<'_, '_> {
             }
             Fault::Stuck => {
                 let who = self.stuck.map_or_else(|| "a newcomer".to_owned(), contender_name);
-                format!("{who} waited for ever, although no contender held the lock{nodes}")
+                format!("{who} waited forever, although no contender held the lock{nodes}")
             }
             Fault::NodeLeft => format!("every contender had finished{nodes}"),
         };
@@ -526,14 +525,15 @@ impl Play<'_, '_> {
     }
 
     async fn clear(&mut self) {
-        // Sessions end at the server before their connections go: their nodes would stay until the timeout.
+        // Sessions are closed at the server before their connections; otherwise, their nodes would remain until the
+        // timeout.
         for contender in 0..self.stage.all.len() {
             if self.stage.all[contender].conn.is_some() {
                 let _ = self.stage.end_session(contender).await;
             }
         }
         self.stage.world.cast.clear().await;
-        // What cannot be removed is below the exploration's own directory, and goes with it.
+        // Nodes that cannot be removed are below the exploration's own directory and are removed with it.
         let _ = self.stage.world.cast.remove_all(&self.path).await;
     }
 }
@@ -565,7 +565,7 @@ fn cause(decision: &Decision) -> String {
         Act::Cut => format!("{who}'s connection broke after `{what}`"),
         Act::Expire => format!("{who}'s session ended before `{what}`"),
         Act::Kill => format!("{who} was killed before `{what}`"),
-        Act::Freeze => format!("{who} stood still before `{what}` until its session had ended"),
+        Act::Freeze => format!("{who} was frozen before `{what}` until its session had ended"),
         Act::Delete => format!("another program deleted {who}'s node before `{what}`"),
         Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
     }
@@ -573,7 +573,7 @@ fn cause(decision: &Decision) -> String {
 
 #[cfg(test)]
 impl Outcome {
-    /// A run that consists of choices only.
+    /// A run that consists only of choices.
     pub fn of_choices(choices: Vec<(Vec<Choice>, usize)>) -> Self {
         Self {
             schedule: Schedule::undisturbed(2),

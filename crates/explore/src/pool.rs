@@ -1,4 +1,4 @@
-//! Worlds side by side on one server, each on a thread: most of a schedule's time is waiting.
+//! Parallel worlds on one server, each on its own thread, because most of a schedule's time is spent waiting.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,20 +18,20 @@ use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 use zklockbench_zk::Target;
 
-/// Where and with what schedules are carried out.
+/// Server, directory and lock of an exploration.
 #[derive(Debug, Clone)]
 pub struct Site {
     pub lock: Lock,
     pub target: Target,
     /// `host:port` of the server.
     pub server: String,
-    /// Directory below which locks are made.
+    /// Directory in which locks are created.
     pub root: String,
     pub contenders: usize,
     pub worlds: usize,
 }
 
-/// Threads that carry out schedules.
+/// Threads that run schedules.
 pub struct Pool {
     jobs: Arc<Jobs>,
     results: Receiver<Result<Outcome, Error>>,
@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// Forgets the schedules that have not begun; returns how many.
+    /// Discards the schedules that have not begun; returns how many.
     pub fn forget(&self) -> usize {
         std::mem::take(&mut *locked(&self.jobs.waiting)).len()
     }
@@ -105,7 +105,7 @@ impl Drop for Pool {
         self.jobs.is_over.store(true, Ordering::SeqCst);
         self.jobs.came.notify_all();
         for thread in self.threads.drain(..) {
-            // A world that panicked has ended as well.
+            // A world that panicked has also ended.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! A schedule: the faults of one run of contenders, and the order of their requests.
+//! A schedule: the faults of one run, and the order of the contenders' requests.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Act {
     /// The request does not reach the server, and the connection breaks.
     LoseRequest,
-    /// The server carries the request out; its reply is lost with the connection.
+    /// The server executes the request; its reply is lost with the connection.
     LoseReply,
     /// The connection breaks after this reply or notification.
     Cut,
@@ -16,11 +16,11 @@ pub enum Act {
     Expire,
     /// The contender's process is killed before this event; its session ends.
     Kill,
-    /// The contender stands still from this event on, beyond the end of its session, until the others have finished.
+    /// The contender is stopped from this event until the others have finished, which is after the end of its session.
     Freeze,
     /// The contender's newest node is deleted by another program before this event.
     Delete,
-    /// The event is delayed until the named event of another contender.
+    /// The event is delayed until the given event of another contender.
     Delay { past: String },
 }
 
@@ -68,8 +68,8 @@ pub struct Schedule {
     pub contenders: usize,
     #[serde(default)]
     pub decisions: Vec<Decision>,
-    /// Choices among the contenders' next requests, from the start on, all contenders starting at once; without it, each starts
-    /// when the one before it holds the lock or waits for it.
+    /// Choices among the contenders' next requests, if all contenders start together. `None`: each contender starts
+    /// when the previous one holds or waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Vec<String>>,
 }
@@ -88,7 +88,7 @@ impl Schedule {
     }
 }
 
-/// What a message or a deed is, for the picture of a run.
+/// Kind of a step, for the diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepKind {
@@ -99,7 +99,7 @@ pub enum StepKind {
     Notification,
     LostRequest,
     LostReply,
-    /// What a contender did or learned: it asks, holds, has released.
+    /// An action or a result of a contender: it acquires, holds, has released.
     Deed,
     Fault,
 }
@@ -109,7 +109,7 @@ pub enum StepKind {
 pub struct TraceStep {
     pub contender: usize,
     pub kind: StepKind,
-    /// The event's name without the contender.
+    /// The event's name, without the contender.
     pub what: String,
 }
 
@@ -119,7 +119,7 @@ pub struct Footprint {
     pub contender: usize,
     pub reads: Vec<String>,
     pub writes: Vec<String>,
-    /// Whether it depends on everything, as the end of a hold does.
+    /// Whether the action depends on every other one, as the end of a hold does.
     pub is_global: bool,
 }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_is_written_as_it_is_read() {
+    fn a_written_schedule_is_read_back_unchanged() {
         let delay = Act::Delay { past: "c1: delete c1.node1".into() };
         let decisions = vec![
             Decision { act: Act::LoseReply, at: "c2: create own node".into() },

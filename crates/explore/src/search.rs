@@ -1,5 +1,5 @@
-//! The exploration of one lock: an undisturbed run, every single fault, the orders, and pairs of faults within the budget. What
-//! fails is repeated before it is reported.
+//! The exploration of one lock: an undisturbed run, every single fault, the orders, and pairs of faults within the
+//! budget. Failures are repeated before they are reported.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use super::schedule::{Act, Schedule, TraceStep};
 use super::world::Pace;
 use zklockbench_core::error::Error;
 
-/// Runs of an undisturbed schedule.
+/// Number of undisturbed runs.
 const UNDISTURBED: usize = 2;
-/// Runs that must agree before a finding is reported, besides the first.
+/// Number of repetitions that must agree with the first run before a finding is reported.
 const REPEATED: usize = 2;
-/// Time for the repetitions of a finding, beyond the budget if need be, and for all findings together; in times after which a
-/// contender is stuck.
+/// Time for the repetitions of a finding, and for all findings together, which may exceed the budget; as a multiple of
+/// `stuck_after`.
 const REPEATS_WITHIN: u32 = 8;
 const ALL_REPEAT_WITHIN: u32 = 16;
 const ORDERS: &str = "orders";
@@ -31,16 +31,16 @@ const NO_FAULT: &str = "undisturbed";
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tally {
     pub held: u64,
-    /// Schedules in which a zombie was inside with another holder, which no lock prevents; they count as held, too.
+    /// Schedules in which a zombie was inside with another holder, which no lock prevents. They also count as held.
     pub zombies: u64,
     pub violated: u64,
     pub stuck: u64,
     pub node_left: u64,
-    /// Failures that did not happen again with the same schedule.
+    /// Failures that did not recur with the same schedule.
     pub flaky: u64,
-    /// Schedules whose fault or order cannot come about, e.g. a message delayed past one that waits for it.
+    /// Schedules with an impossible fault or order, e.g. a message delayed until an event that depends on it.
     pub impossible: u64,
-    /// Schedules that could not be carried out, or for which there was no time.
+    /// Schedules that could not run, or for which no time was left.
     pub unexplored: u64,
 }
 
@@ -54,7 +54,7 @@ impl Tally {
     }
 }
 
-/// A schedule that breaks a promise, each time that it was carried out.
+/// A schedule that breaks a promise each time it runs.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Finding {
     pub fault: Fault,
@@ -72,11 +72,11 @@ pub struct Explored {
     pub contenders: usize,
     /// Events of the undisturbed run, in their order.
     pub events: Vec<String>,
-    /// By kind of fault, and orders.
+    /// Counts by kind of fault, and for orders.
     pub classes: BTreeMap<String, Tally>,
-    /// One for each broken promise and class: the shortest schedule.
+    /// The shortest schedule for each broken promise and class.
     pub findings: Vec<Finding>,
-    /// Why schedules could not be carried out.
+    /// Reasons why schedules could not run.
     pub unexplored: Vec<String>,
     pub took_us: u64,
     pub schedules_per_minute: f64,
@@ -97,17 +97,16 @@ impl Explored {
     }
 }
 
-/// What to explore beyond single faults and orders, and how long.
+/// What to explore beyond single faults and orders, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
     pub budget: Duration,
     pub pairs: bool,
 }
 
-/// Explores a lock. `is_stopped` ends it early, with what was found so far.
+/// Explores a lock. `is_stopped` ends it early, with the findings so far.
 ///
-/// # Errors
-/// If the ensemble refuses, or an undisturbed run cannot be carried out.
+/// # Errors If the ensemble refuses, or if an undisturbed run fails.
 pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Result<Explored, Error> {
     let began = Instant::now();
     let mut search = Search {
@@ -143,7 +142,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     })
 }
 
-/// Carries out one schedule again.
+/// Runs one schedule again.
 ///
 /// # Errors
 /// If the ensemble refuses.
@@ -157,7 +156,7 @@ pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
     pool.next(deadline)?.ok_or_else(late)
 }
 
-/// An undisturbed run, unless it failed.
+/// The undisturbed run, or an error if it failed.
 fn carried_out(run: Outcome) -> Result<Outcome, Error> {
     match run.unexplored {
         Some(why) => Err(Error::environment(format!("an undisturbed run failed: {why}"))),
@@ -168,7 +167,7 @@ fn carried_out(run: Outcome) -> Result<Outcome, Error> {
 struct Search<'a> {
     pool: Pool,
     deadline: Instant,
-    /// Time at which not even a finding is repeated any more.
+    /// Deadline for repetitions of findings.
     ends_at_last: Instant,
     is_stopped: &'a dyn Fn() -> bool,
     site: &'a Site,
@@ -184,7 +183,7 @@ impl Search<'_> {
         self.classes.entry(class.to_owned()).or_default()
     }
 
-    /// The next outcome; `None` if there is no time left.
+    /// The next outcome; `None` if no time is left.
     fn next(&mut self) -> Result<Option<Outcome>, Error> {
         const STEP: Duration = Duration::from_millis(200);
         while Instant::now() < self.deadline && !(self.is_stopped)() {
@@ -215,7 +214,7 @@ impl Search<'_> {
 
     fn single_faults(&mut self, undisturbed: &Outcome) -> Result<Vec<Outcome>, Error> {
         let mut decisions = single_faults(&undisturbed.events);
-        // Delays are many and find the least.
+        // Delays come last: there are many, and they find the fewest failures.
         decisions.sort_by_key(|decision| matches!(decision.act, Act::Delay { .. }));
         let contenders = self.site.contenders;
         let schedules = decisions.into_iter().map(|decision| Schedule::with(contenders, vec![decision]));
@@ -225,7 +224,7 @@ impl Search<'_> {
     fn pairs(&mut self, singles: &[Outcome], undisturbed: &Outcome) -> Result<(), Error> {
         let mut schedules: Vec<Vec<Schedule>> =
             singles.iter().map(|first| pairs(first, &undisturbed.events)).collect();
-        // The likeliest of each first fault come first.
+        // The most promising second faults of each first fault come first.
         schedules.iter_mut().for_each(|of_one| of_one.reverse());
         let mut in_turns = Vec::new();
         while schedules.iter().any(|of_one| !of_one.is_empty()) {
@@ -234,7 +233,7 @@ impl Search<'_> {
         self.all(in_turns).map(drop)
     }
 
-    /// Carries out schedules with faults side by side; returns their outcomes.
+    /// Runs schedules with faults in parallel; returns their outcomes.
     fn all(&mut self, schedules: Vec<Schedule>) -> Result<Vec<Outcome>, Error> {
         let mut open: HashSet<Schedule> = schedules.iter().cloned().collect();
         let mut outcomes = Vec::with_capacity(schedules.len());
@@ -274,7 +273,7 @@ impl Search<'_> {
                 self.tally(ORDERS).unexplored += under_way.len() as u64;
                 break;
             };
-            // Schedules for which there was no time may still end.
+            // Schedules for which no time was left may still end.
             let Some(order) = run.schedule.order.as_ref().and_then(|prefix| under_way.remove(prefix)) else {
                 continue;
             };
@@ -288,7 +287,7 @@ impl Search<'_> {
         failed.into_iter().try_for_each(|run| self.count(ORDERS, run))
     }
 
-    /// Counts an outcome. A failure is repeated, and is a finding if it happens each time.
+    /// Counts an outcome. A failure is repeated, and becomes a finding if it recurs each time.
     fn count(&mut self, class: &str, outcome: Outcome) -> Result<(), Error> {
         let Some(fault) = outcome.fault else {
             let tally = self.tally(class);
@@ -321,7 +320,7 @@ impl Search<'_> {
     }
 
     fn happens_again(&mut self, outcome: &Outcome, fault: Fault) -> Result<bool, Error> {
-        // A finding is worth more than the end of the budget.
+        // Confirming a finding may exceed the budget.
         let enough = Instant::now() + REPEATS_WITHIN * Pace::of(&self.site.lock).stuck_after;
         self.deadline = self.deadline.max(enough.min(self.ends_at_last));
         (0..REPEATED).for_each(|_| self.pool.add(outcome.schedule.clone(), self.usually_left));
@@ -366,7 +365,7 @@ fn class_of(schedule: &Schedule) -> &'static str {
     }
 }
 
-/// Names of all classes in the order of a table.
+/// Names of all classes in the order of the table.
 pub fn class_names() -> Vec<&'static str> {
     [NO_FAULT].into_iter().chain(Act::NAMES).chain([ORDERS, PAIRS]).collect()
 }

@@ -1,4 +1,5 @@
-//! One schedule's contenders and their connections: what is in flight, who waits for what, and what is delivered next.
+//! One schedule's contenders and their connections: messages in flight, what each contender waits for, and what is
+//! delivered next.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::schedule::{StepKind, TraceStep};
 use super::wire::{self, Answer, Request, error_name};
 use super::world::World;
 
-/// A server answers within this, or the schedule counts as not explored.
+/// Longest time for a server's answer; if it takes longer, the schedule counts as not explored.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Xid of the request that ends a session from outside.
 const CLOSING: [u8; 4] = i32::MAX.to_be_bytes();
@@ -30,7 +31,7 @@ pub enum Status {
     Acquiring,
     Holding,
     Releasing,
-    /// It has finished, with the reason if it did not get the lock.
+    /// The contender has finished; contains the reason if it did not get the lock.
     Done(Option<String>),
 }
 
@@ -52,7 +53,7 @@ pub struct Pending {
     passes: bool,
 }
 
-/// A request that the server has, whose reply has not arrived.
+/// A request that the server has received but not answered.
 #[derive(Debug)]
 struct Awaited {
     request: Request,
@@ -67,7 +68,7 @@ pub struct Conn {
     pub to_server: VecDeque<Pending>,
     pub to_client: VecDeque<Pending>,
     awaited: VecDeque<Awaited>,
-    /// Pings under way; `true` for those of the exploration.
+    /// Pings in progress; `true` for pings of the exploration.
     pings: VecDeque<bool>,
     /// Whether a write since the last ping may have caused notifications.
     is_stale: bool,
@@ -81,16 +82,16 @@ pub struct Contender {
     pub conn: Option<Conn>,
     pub is_frozen: bool,
     pub is_dead: bool,
-    /// Whether its messages pass at once.
+    /// Whether the contender's messages pass at once.
     pub is_free: bool,
     /// Direction whose next message waits for the named event.
     pub delayed: Option<(Direction, String)>,
-    /// Last event that it learned of, and when.
+    /// Last event that reached the contender, and when.
     touched: (String, Instant),
-    /// Whether the end of its patience after that event was noted.
+    /// Whether the contender was recorded as quiet after that event.
     was_quiet: bool,
     disconnected: Instant,
-    /// Whether its session or its node was ended from outside, and it has no new node yet.
+    /// Whether the contender's session or node was ended from outside, and it has no new node yet.
     has_lost_right: bool,
 }
 
@@ -119,7 +120,7 @@ pub struct Stage<'w> {
     pub all: Vec<Contender>,
     pub trace: Vec<TraceStep>,
     pub deeds: Deeds,
-    /// Number of delivered messages and reports, to notice that nothing moves.
+    /// Number of delivered messages and reports, used to notice that nothing moves.
     pub moves: u64,
     /// Last change of a contender's status.
     pub progressed: Instant,
@@ -156,7 +157,7 @@ impl<'w> Stage<'w> {
         self.trace.push(TraceStep { contender, kind, what: what.into() });
     }
 
-    /// Notes that the contender learned something, to which it may react.
+    /// Records that an event reached the contender, which may react to it.
     pub fn touch(&mut self, contender: usize, event: &str) {
         let one = &mut self.all[contender];
         one.touched = (event.to_owned(), Instant::now());
@@ -171,10 +172,11 @@ impl<'w> Stage<'w> {
         self.all[contender].touched.0.clear();
     }
 
-    /// Waits until nothing more comes without a delivery: servers have answered, notifications have arrived, and contenders have
-    /// reacted.
+    /// Waits until nothing more arrives without a delivery: servers have answered, notifications have arrived, and
+    /// contenders have reacted.
     ///
     /// # Errors
+    ///
     /// [`Unexplored`] if a server does not answer.
     pub async fn settle(&mut self) -> Result<(), Unexplored> {
         loop {
@@ -185,7 +187,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Waits for news, at most until then.
+    /// Waits for an event or a report, but no longer than `until`.
     pub async fn wait_until(&mut self, until: Instant) {
         let World { net, cast, .. } = &mut *self.world;
         tokio::select! {
@@ -205,7 +207,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Next time at which a wait ends; `None` if there is nothing to wait for.
+    /// Time at which to stop waiting; `None` if there is nothing to wait for.
     fn waits_until(&mut self) -> Result<Option<Instant>, Unexplored> {
         let now = Instant::now();
         let mut until: Option<Instant> = None;
@@ -236,8 +238,8 @@ impl<'w> Stage<'w> {
         Ok(until)
     }
 
-    /// Pings the connections on which a write may have caused notifications; returns whether there are any. The server answers a
-    /// ping after everything that came before.
+    /// Pings the connections on which a write may have caused notifications; returns whether there are any. The server
+    /// answers a ping only after all earlier messages.
     fn ping_stale(&mut self) -> bool {
         let mut any = false;
         for one in &mut self.all {
@@ -252,7 +254,7 @@ impl<'w> Stage<'w> {
         any
     }
 
-    /// End of the patience with a contender that may still react; `None` if it is over.
+    /// Time until which the contender may still react; `None` if it has passed.
     fn reacts_until(&mut self, contender: usize, now: Instant) -> Option<Instant> {
         let one = &self.all[contender];
         if !one.is_busy() || one.is_frozen || one.is_dead {
@@ -272,7 +274,7 @@ impl<'w> Stage<'w> {
         Some(until).filter(|at| *at > now)
     }
 
-    /// Passes on what is no decision: heartbeats, free contenders' messages, and the ends of connections.
+    /// Forwards messages that need no decision: heartbeats, free contenders' messages, and the ends of connections.
     pub fn pass_on(&mut self) {
         for contender in 0..self.all.len() {
             for direction in [Direction::ToClient, Direction::ToServer] {
@@ -340,7 +342,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Notes that nodes changed, so that every connection may get notifications.
+    /// Records that nodes changed, so every connection may receive notifications.
     pub fn note_write(&mut self) {
         self.all.iter_mut().filter_map(|one| one.conn.as_mut()).for_each(|conn| conn.is_stale = true);
     }
@@ -366,10 +368,11 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Ends a contender's session at the server; its nodes are gone when the server has closed the connection.
+    /// Ends a contender's session at the server. Its nodes are gone once the server has closed the connection.
     ///
     /// # Errors
-    /// [`Unexplored`] without a connection, and if the server does not answer.
+    ///
+    /// [`Unexplored`] without a connection, or if the server does not answer.
     pub async fn end_session(&mut self, contender: usize) -> Result<(), Unexplored> {
         let conn = self.all[contender].conn.as_ref().filter(|conn| !conn.server_gone);
         let Some(id) = conn.map(|conn| conn.id) else {
@@ -388,7 +391,7 @@ impl<'w> Stage<'w> {
         Ok(())
     }
 
-    /// Notes that the contender's session or node is gone: whatever it believes, others may enter.
+    /// Records that the contender's session or node is gone: whatever it believes, another contender may enter.
     pub fn lose_right(&mut self, contender: usize) {
         self.all[contender].has_lost_right = true;
         self.deeds.add(contender, Deed::LosesRight);
@@ -444,7 +447,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// What a client sent before it closed its connection still arrives.
+    /// Messages that a client sent before it closed its connection still arrive.
     fn client_gone(&mut self, id: ConnId) {
         let Some(contender) = self.of_conn(id) else { return };
         while self.all[contender].conn.as_ref().is_some_and(|conn| !conn.to_server.is_empty()) {

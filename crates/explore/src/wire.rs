@@ -1,4 +1,4 @@
-//! Whole frames of ZooKeeper's protocol: what a request does, what a reply or a notification says.
+//! Whole frames of ZooKeeper's protocol: operations of requests, and contents of replies and notifications.
 
 use zklockbench_core::jute::Reader;
 
@@ -37,7 +37,7 @@ pub enum OperationKind {
 pub struct Request {
     pub xid: i32,
     pub opcode: i32,
-    /// One operation, or those of a multi.
+    /// One operation, or all operations of a multi.
     pub operations: Vec<Operation>,
     pub is_multi: bool,
 }
@@ -64,7 +64,7 @@ pub fn ping() -> Vec<u8> {
 }
 
 pub fn close_session() -> Vec<u8> {
-    // The answer is not waited for, so the number only has to differ from the special ones.
+    // The exploration does not wait for the answer, so the number only has to differ from the special ones.
     frame(&[i32::MAX, CLOSE])
 }
 
@@ -84,7 +84,7 @@ impl Request {
         Some(Self { xid, opcode, operations, is_multi })
     }
 
-    /// Whether the exploration lets it pass at once: heartbeats, authentication, the orderly end of a session.
+    /// Whether the exploration lets the request pass at once: heartbeats, authentication, the orderly end of a session.
     pub fn passes(&self) -> bool {
         matches!(self.opcode, PING_OPCODE | AUTH_OPCODE | SASL_OPCODE | CLOSE)
     }
@@ -144,7 +144,7 @@ fn operation(opcode: i32, reader: &mut Reader<'_>) -> Operation {
     Operation { name, path, kind }
 }
 
-/// The operations of a multi, as far as they can be read.
+/// The operations of a multi that can be read.
 fn multi(reader: &mut Reader<'_>) -> Vec<Operation> {
     let mut operations = Vec::new();
     while let Some(Some(opcode)) = reader.part() {
@@ -157,7 +157,7 @@ fn multi(reader: &mut Reader<'_>) -> Vec<Operation> {
 }
 
 impl Answer {
-    /// Reads a frame with its length from a server, the reply to `request` unless it is none.
+    /// Reads a frame with its length from a server; it is the reply to `request`, if any.
     pub fn read(frame: &[u8], request: Option<&Request>) -> Option<Self> {
         let mut reader = Reader(frame.get(LENGTH..)?);
         let (xid, _zxid, error) = (reader.int()?, reader.long()?, reader.int()?);
@@ -186,7 +186,7 @@ fn event_name(kind: i32) -> &'static str {
     }
 }
 
-/// Error code of the server in the words of its documentation.
+/// The server's error code by its documented name.
 pub fn error_name(code: i32) -> String {
     let name = match code {
         0 => "ok",
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ephemeral_create_names_its_path_and_its_reply_the_new_node() {
+    fn an_ephemeral_create_has_a_path_and_its_reply_has_the_new_node() {
         let acl = [&int(1)[..], &int(31), &string("world"), &string("anyone")].concat();
         let create = framed(&[&int(7), &int(1), &string("/lock/n-"), &string(""), &acl, &int(3)]);
         let request = Request::read(&create).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_end_early_are_no_frame() {
+    fn truncated_bytes_are_not_a_frame() {
         for length in 0..8 {
             assert_eq!(Request::read(&ping()[..length]), None);
             assert_eq!(Answer::read(&ping()[..length], None), None);

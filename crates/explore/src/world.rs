@@ -1,4 +1,4 @@
-//! A world: contenders, their network and a place on the server, where one schedule after the other is carried out.
+//! A world: contenders, their network and a directory on the server, in which schedules run one after another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +9,20 @@ use super::net::Net;
 use zklockbench_core::error::Error;
 use zklockbench_zk::Target;
 
-/// Patience with the lock's clients.
+/// Time limits for the lock's clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// Time for a reaction to an event that was not seen before.
+    /// Time to wait for a reaction to a new event.
     pub reacts_within: Duration,
-    /// Time for a new connection after a broken one.
+    /// Time to wait for a new connection after a lost one.
     pub reconnects_within: Duration,
     /// Time without any message after which a contender counts as stuck; longer than any pause of the lock or its client.
     pub stuck_after: Duration,
 }
 
 impl Pace {
-    /// The suite's own locks reconnect after 100 ms; foreign clients pause up to two seconds, and more after a refused request.
+    /// The suite's own locks reconnect after 100 ms. Other clients pause for up to two seconds, and longer after a
+    /// refused request.
     pub fn of(lock: &Lock) -> Self {
         let millis = Duration::from_millis;
         match lock.driven {
@@ -53,7 +54,7 @@ pub struct World {
 }
 
 impl World {
-    /// Opens a world with that many contenders, and one more that tries the lock after them.
+    /// Opens a world with that many contenders, and another one that tries the lock after them.
     ///
     /// # Errors
     /// If the loopback interface or the ensemble refuses.
@@ -74,10 +75,11 @@ impl World {
         Ok(Self { net, cast, lock, pace, habits, server, contenders, root, plays: 0 })
     }
 
-    /// Prepares the next schedule: listens on new ports, so that no client of an earlier schedule comes back. Returns the path of
+    /// Prepares the next schedule on new ports, so that no client of an earlier schedule connects. Returns the path of
     /// its lock.
     ///
     /// # Errors
+    ///
     /// If the loopback interface has no free port.
     pub async fn next(&mut self) -> Result<String, Error> {
         self.net = listen(&self.server, self.contenders).await?;
@@ -86,7 +88,7 @@ impl World {
     }
 }
 
-/// Listens for the contenders and one more.
+/// Opens listeners for the contenders and one more.
 async fn listen(server: &str, contenders: usize) -> Result<Net, Error> {
     let net = Net::listen(server, contenders + 1).await;
     net.map_err(|error| Error::environment(format!("no listener before the server: {error}")))

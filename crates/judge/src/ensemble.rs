@@ -1,4 +1,5 @@
-//! Exclusion according to the ensemble: was every earlier holder's node deleted when the next contender entered?
+//! Exclusion according to the ensemble: whether every earlier holder's node was deleted when the next contender
+//! entered.
 //!
 //! Contenders' beliefs can be wrong in both directions. The servers' transaction logs cannot: they record when each node was
 //! deleted, by its holder or with its session. There are two checks.
@@ -8,8 +9,8 @@
 //! detected.
 //!
 //! By the clock ([`NodeHolds`]): the servers run on this host and stamp transactions with its clock, so their times are
-//! comparable with the times of entry. A contender learns of a deletion only after its proposal, so a correct lock never enters
-//! before it.
+//! comparable with those of the contenders. A contender learns of a deletion only after its proposal, so a correct lock
+//! never enters before it.
 //!
 //! Ensembles can lose transactions. A follower that recorded a new epoch, but not yet the transactions sent for it, may be
 //! elected. All others then discard acknowledged transactions (ZOOKEEPER-4643, -4646). A node that disappeared without being
@@ -24,8 +25,8 @@ use zklockbench_core::clock::Stamp;
 use zklockbench_record::history::{LinePosition, LockKind, SessionState};
 use zklockbench_record::{Deed, EnsembleOrder, Facts, KeptOut, Life, LockClaim, Moment};
 
-/// Compares the entries with the servers' logs of the nodes; `None` if the logs contain nothing. Memory grows
-/// with the locks and their holders, not with the entries.
+/// Compares the acquisitions with the servers' logs of the nodes; `None` if the logs contain nothing. Memory grows with
+/// the locks and their holders, not with the acquisitions.
 pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
     if facts.lives.is_empty() {
         return Ok(None);
@@ -42,7 +43,7 @@ struct EnsembleView<'a> {
     locks: BTreeMap<usize, LockView>,
     /// Nodes that the ensemble has lost.
     forgotten: HashSet<i64>,
-    /// Description of the first entry that was too early by the clock.
+    /// Description of the first acquisition that was too early by the clock.
     first: Option<String>,
 }
 
@@ -145,6 +146,10 @@ impl EnsembleView<'_> {
             from: on_axis(self.facts.wall.ms(moment.at)),
             until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - differ_ms)),
         };
+        // The lock was granted in time, but its contender noticed only after the end of its session, of which it did not know.
+        if life.with_its_session && hold.until <= hold.from {
+            return;
+        }
         if let Some(before) = self.lock(moment.lock).by_clock.enter(hold) {
             self.first.get_or_insert_with(|| describe_times(moment.lock, differ_ms, &before, &hold));
         }
@@ -228,7 +233,7 @@ mod tests {
     use super::*;
     use zklockbench_record::{CLOCKS_DIFFER_MS, Lives};
 
-    /// An entry by a node, after a call of acquire.
+    /// An acquisition by a node, after a call of acquire.
     #[derive(Debug, Clone, Copy)]
     struct Grant {
         left: Option<Stamp>,
@@ -291,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn entry_counts_as_contested_if_its_node_existed_before_the_previous_deletion() {
-        // The second had to wait for the first; the third came when the lock was free.
+    fn acquisition_counts_as_contested_if_its_node_existed_before_the_previous_deletion() {
+        // The second acquisition had to wait for the first; at the third, the lock was free.
         let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (25, Some(25), 30)]);
         assert_eq!((order.checked_by_zxid, order.contested_by_zxid), (2, 1));
     }
@@ -331,7 +336,7 @@ mod tests {
 
     #[test]
     fn holds_are_ordered_by_when_they_were_found_not_by_node() {
-        // An unfair lock: the holder of the third node came before the holder of the second
+        // An unfair lock: the holder of the third node preceded the holder of the second
         let order = found(&[(1, Some(1), 10), (2, Some(20), 30), (3, Some(10), 20)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (2, 0));
         // Two holds found in the same state of the queue cannot both be right
@@ -339,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_by_an_event_alone_is_not_checked_by_zxid() {
+    fn acquisition_by_an_event_alone_is_not_checked_by_zxid() {
         let order = found(&[(1, Some(1), 10), (2, None, 20), (3, Some(20), 30)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (1, 0));
     }
@@ -377,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_with_free_leases_or_among_readers_are_not_contested() {
+    fn acquisitions_with_free_leases_or_among_readers_are_not_contested() {
         let lives = Lives::from([life(1, 100), life(3, 110), life(5, 120)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
         assert_eq!(compared(&grants, &lives, LockKind::Semaphore(4)).contested, 0);
@@ -386,19 +391,31 @@ mod tests {
     }
 
     #[test]
-    fn entry_after_the_previous_deletion_is_no_overlap() {
+    fn acquisition_after_the_previous_deletion_does_not_overlap() {
         let lives = Lives::from([life(1, 50), life(3, 90)]);
         let order = compared(&[grant(0, 1, 10_000), grant(1, 3, 51_000)], &lives, LockKind::Mutex);
         assert_eq!((order.checked, order.overlaps), (2, 0));
     }
 
     #[test]
-    fn entry_before_an_earlier_deletion_is_found_despite_one_in_between() {
+    fn acquisition_before_an_earlier_deletion_is_found_despite_one_in_between() {
         let lives = Lives::from([life(1, 500), life(3, 30), life(5, 600)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 40_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);
         assert_eq!(order.overlaps, 2);
         assert!(order.first.unwrap().contains("contender 1 (node 0x3)"));
+    }
+
+    #[test]
+    fn an_entry_after_the_unnoticed_end_of_its_session_blames_no_lock() {
+        // The second was inside when the first noticed that it had been granted the lock.
+        let entered = |with_its_session| {
+            let gone = Life { with_its_session, ..life(1, 20).1 };
+            let lives = Lives::from([(1, gone), life(3, 90)]);
+            compared(&[grant(1, 3, 30_000), grant(0, 1, 40_000)], &lives, LockKind::Mutex)
+        };
+        assert_eq!((entered(true).checked, entered(true).overlaps), (1, 0));
+        assert_eq!((entered(false).checked, entered(false).overlaps), (2, 1), "its node was deleted");
     }
 
     #[test]
@@ -410,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn node_gone_without_a_deletion_is_forgotten_and_blames_no_entry() {
+    fn node_gone_without_a_deletion_is_forgotten_and_blames_no_acquisition() {
         let lives = Lives::from([(1, Life::default()), life(3, 90)]);
         let grants = [grant(0, 1, 10_000), grant(0, 1, 11_000), grant(1, 3, 20_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);
@@ -450,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_judged_apart() {
+    fn each_lock_is_judged_separately() {
         let lives = Lives::from([life(1, 100), life(3, 100)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000)];
         let mut facts = facts(&grants, lives, LockKind::Mutex);

@@ -1,4 +1,4 @@
-//! Verdicts: did the lock keep its promises? The only judge of trials and runs, whether they just ended or
+//! Verdicts on whether a lock kept its promises. The only judge of trials and runs, whether they have just ended or
 //! were read from disk.
 
 use std::io;
@@ -75,7 +75,7 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
         judgement.locks.iter().map(class).fold(Overlaps::default(), Overlaps::and)
     };
     let zombies = sum(|lock| lock.zombies);
-    // Entries with another program's stamps are not counted while they overlap.
+    // Acquisitions with another program's stamps are not counted while they overlap.
     if !trial.violations.is_empty() {
         trial.most_inside = trial.most_inside.max(2);
     }
@@ -266,7 +266,7 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
 
 /// Judges a run by its judged trials. Trials with one contender have no other to exclude and do not count for
 /// exclusion, unless there are no others. A generator that did not keep up in a trial leaves the metrics
-/// unknown, unless a replacement trial exists. Exclusion was observed all the same.
+/// unknown, unless a replacement trial exists. Exclusion was still observed.
 pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     let named = |trial: &Trial, verdict: &Verdict| {
         verdict.clone().with_reasons(|reason| format!("{}: {reason}", trial.name()))

@@ -1,5 +1,5 @@
-//! The interval engine: holders of one lock along any growing axis (microseconds, milliseconds,
-//! transactions). Counts entries beyond the limit, and the time for which others were blocked.
+//! The interval engine: holders of one lock along any ascending axis (microseconds, milliseconds, transactions). Counts
+//! acquisitions beyond the limit, and the time for which others were blocked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub(super) fn on_axis(value: i64) -> u64 {
 /// Maximum number of different claims tracked per lock; hardly any history has more.
 const CLAIMS: usize = 64;
 
-/// Time during which a claim was blocked, while other contenders could run and an entry would have been seen.
+/// Time during which a claim was blocked, while other contenders could run and an acquisition would have been seen.
 #[derive(Debug, Default)]
 struct ShutSpan {
     since: Option<u64>,
@@ -113,8 +113,8 @@ struct Stay<T> {
 
 /// Holds inside, by the caller's keys.
 ///
-/// Only certain stays are evidence, and only while they are certain. A doubtful stay that turns out never to
-/// have been a hold therefore removes none.
+/// Only certain stays are evidence, and only while they are certain. So a doubtful stay that turns out not to have been
+/// a hold does not remove evidence.
 #[derive(Debug)]
 pub(super) struct Inside<T> {
     kind: LockKind,
@@ -136,7 +136,7 @@ impl<T> Inside<T> {
         self.kind
     }
 
-    /// Whether the claim has to wait for leases that are taken.
+    /// Whether the claim has to wait for leases of other holders.
     pub fn excludes(&self, claim: LockClaim) -> bool {
         self.exceeds(&self.taken, claim)
     }
@@ -162,8 +162,7 @@ impl<T> Inside<T> {
         self.shut_to(claim).map_or(0, |shut| shut.until(at))
     }
 
-    /// Whether the claim was blocked at any position after `asked` and before `at`, the present end of the
-    /// axis.
+    /// Whether the claim was blocked at any position after `asked` and before `at`, the current end of the axis.
     pub fn was_kept_out(&self, claim: LockClaim, asked: u64, at: u64) -> bool {
         let was = |shut: &ShutSpan| shut.ended > asked || shut.since.is_some_and(|since| since < at);
         asked < at && self.shut_to(claim).is_some_and(was)
@@ -269,7 +268,7 @@ pub(super) struct NodeHold {
     pub until: u64,
 }
 
-/// Holds of one lock by nodes with known ends, which come in the order of the axis.
+/// Holds of one lock by nodes with known ends, in the order of the axis.
 #[derive(Debug)]
 pub(super) struct NodeHolds {
     inside: Inside<NodeHold>,
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_a_read_write_lock_but_no_mutex() {
+    fn readers_share_a_read_write_lock_but_not_a_mutex() {
         for (kind, alone) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
             let mut inside = Inside::new(kind);
             inside.enter(1, LockClaim::READ, 1, Evidence::Certain, ());

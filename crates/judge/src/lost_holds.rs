@@ -1,7 +1,7 @@
-//! Holders whose session ended: when they learned of it, and how long they went on as holders.
+//! Holders whose session ended: when they learned of it, and how long they continued as holders.
 //!
-//! The servers' logs date the end of a session by the deletion of the holder's node, in whole milliseconds. The rest are moments
-//! of the contenders.
+//! The servers' logs date the end of a session by the deletion of the holder's node, in whole milliseconds. All other
+//! times are moments of the contenders.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,7 +25,7 @@ pub(super) fn find(facts: &Facts) -> io::Result<Option<LostHolds>> {
     Ok(Some(found))
 }
 
-/// A hold whose node went with its session.
+/// A hold whose node was deleted with its session.
 struct Holding {
     ended_ms: i64,
     session: Option<i64>,

@@ -1,10 +1,10 @@
-//! The rule for an entry alongside others, shared by trials and histories: a violation needs live holders
-//! whose leases alone exceed the lock's limit.
+//! The rule for an acquisition while others hold, shared by trials and histories: a violation needs live holders whose
+//! leases alone exceed the lock's limit.
 
 use super::history::Breach;
 use zklockbench_core::clock::Stamp;
 
-/// State of the session behind a hold, at the time of the entry.
+/// State of the session behind a hold, at the time of the acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Soundness {
     Sound,
@@ -56,8 +56,7 @@ impl Weighed {
     }
 }
 
-/// The class of an entry alongside which `allowed` leases may be held; `None` while it depends on open
-/// states.
+/// The class of an acquisition alongside which `allowed` leases may be held; `None` while it depends on open states.
 ///
 /// The entering contender's own session excuses it only if its grant came first: it then held, lost the lock
 /// without knowing, and the others entered rightfully.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::recipe::{Recipe, is_guid};
 use crate::reconstruct::split;
 
-/// What stands for an identifier.
+/// Placeholder for an identifier.
 const ID: &str = "{id}";
-/// Values of a component that are told apart; if there are more, they are identifiers.
+/// Largest number of values of a component that count as names; with more, they are identifiers.
 const VALUES_MOST: usize = 50;
-/// Values that differ only in a number at their end, from which on that number is an identifier.
+/// Number of values that differ only in a trailing number, from which on the number is an identifier.
 const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;
@@ -22,7 +22,7 @@ pub fn lock_below(directory: &[u8], recipe: Recipe) -> &[u8] {
     }
 }
 
-/// Path of the semaphore of which this directory may be the inner queue.
+/// Path of the semaphore whose inner queue this directory may be.
 pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
     match split(directory) {
         (outer, b"locks") => Some(outer),
@@ -38,7 +38,7 @@ pub fn folded(path: &[u8]) -> String {
 
 fn folded_component(component: &str) -> String {
     let is_number = !component.is_empty() && component.bytes().all(|byte| byte.is_ascii_digit());
-    // Words such as `facade` are no numbers.
+    // Words such as `facade` are not numbers.
     let is_hex = component.len() >= LEAST_HEX
         && component.bytes().all(|byte| byte.is_ascii_hexdigit())
         && component.bytes().any(|byte| byte.is_ascii_digit());
@@ -62,7 +62,7 @@ fn without_number(component: &str) -> String {
     }
 }
 
-/// Values of one component below the same parent, with the number of values that share a stem.
+/// Values of one component below the same parent, and how many of them share a stem.
 #[derive(Default)]
 struct Values {
     stems: BTreeMap<String, usize>,
@@ -80,7 +80,7 @@ impl Values {
         let stem = without_number(value);
         let share_stem = self.stems.get(&stem).copied().unwrap_or(0);
         match (share_stem >= NUMBERED, self.distinct.len() > VALUES_MOST) {
-            // Few stems tell more than none.
+            // A few stems are kept, because they are more informative than `ID`.
             (true, _) if self.stems.len() <= VALUES_MOST => stem,
             (_, true) => ID.to_owned(),
             (true, false) => stem,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_folded_and_names_are_kept() {
+    fn identifiers_are_folded_and_names_are_not() {
         for (path, family) in [
             ("/orders/550e8400-e29b-41d4-a716-446655440000/lock", "/orders/{id}/lock"),
             ("/orders/order-550e8400-e29b-41d4-a716-446655440000", "/orders/order-{id}"),
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn numbered_names_are_one_family_from_the_fifth_on() {
+    fn five_numbered_names_are_one_family() {
         let shards = |count: usize| (0..count).map(|at| format!("/locks/shard-{at}")).collect::<Vec<_>>();
         assert_eq!(of(&shards(4)), shards(4));
         assert!(of(&shards(100)).iter().all(|family| family == "/locks/shard-{id}"));
     }
 
     #[test]
-    fn locks_of_semaphores_are_above_their_directories() {
+    fn lock_of_a_semaphore_is_the_parent_of_its_directories() {
         assert_eq!(lock_below(b"/s/leases", Recipe::CuratorSemaphore), b"/s");
         assert_eq!(lock_below(b"/s/leases", Recipe::CuratorMutex), b"/s/leases");
         assert_eq!(semaphore_of(b"/s/locks"), Some(&b"/s"[..]));

@@ -11,7 +11,7 @@ use zklockbench_core::error::Error;
 const VERSION: &str = "version-2";
 const LOG: &str = "log.";
 const SNAPSHOT: &str = "snapshot.";
-/// Logs of ClickHouse Keeper, which has its own format.
+/// Prefix of ClickHouse Keeper's logs, which have another format.
 const KEEPER: &str = "changelog_";
 
 /// Logs and snapshots in order of their zxids.
@@ -22,7 +22,7 @@ pub struct ServerFiles {
 }
 
 impl ServerFiles {
-    /// The files of a data or log directory, of the `version-2` below it, or of a tarball, which is unpacked into a separate
+    /// The files of a data or log directory, of its `version-2`, or of a tarball, which is unpacked into a separate
     /// directory below `scratch`.
     pub fn of(path: &Path, scratch: &Path) -> Result<Self, Error> {
         if !path.is_file() {
@@ -105,7 +105,7 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Copies a file without the zeros that servers extend logs with.
+/// Copies a file without the zeros with which servers extend logs.
 fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     let (mut to, mut bytes, mut length) = (File::create(to)?, vec![0; 64 << 10], 0);
     loop {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn tarball_is_read_as_the_directory_in_it() {
+    fn tarball_is_read_like_its_directory() {
         let original = directory(&["snapshot.8"]);
         let log = [&b"ZKLG"[..], &[0; 200_000], b"end", &[0; 70_000]].concat();
         fs::write(original.path().join(VERSION).join("log.9"), &log).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_without_logs_are_refused_with_a_remedy() {
+    fn directories_without_logs_are_refused_with_a_suggestion() {
         let empty = files_of(directory(&[]).path()).unwrap_err().to_string();
         assert!(empty.contains("no transaction log of ZooKeeper; name a server's dataDir"), "{empty}");
         let keeper = files_of(directory(&["changelog_1_100.bin"]).path()).unwrap_err().to_string();

@@ -1,19 +1,19 @@
-//! What arrivals look like: how popular keys are, and how bursty arrivals are.
+//! The shape of arrivals: how popular keys are, and how bursty arrivals are.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Arrivals per key below which the exponent is not fitted.
+/// Number of arrivals per key below which no exponent is fitted.
 const ARRIVALS_PER_KEY: u64 = 10;
-/// Limits of what is simulated to correct the fit.
+/// Limits of the simulation that corrects the fit.
 const SIMULATED: u64 = 200_000;
 const KEYS_SIMULATED: usize = 20_000;
 const STEEPEST: f64 = 5.0;
 
-/// Exponent s of Zipf's law: the k-th most popular of K keys gets a share in proportion to 1/k^s. `None` with fewer than two keys
-/// or few arrivals per key. `counts` are sorted, the largest first.
+/// Exponent s of Zipf's law: the share of the k-th most popular key is proportional to 1/k^s. `None` with fewer than
+/// two keys or few arrivals per key. `counts` are sorted in descending order.
 pub fn zipf(counts: &[u64]) -> Option<f64> {
     let total: u64 = counts.iter().sum();
     if counts.len() < 2 || total < ARRIVALS_PER_KEY * counts.len() as u64 {
@@ -23,7 +23,8 @@ pub fn zipf(counts: &[u64]) -> Option<f64> {
     if counts.len() > KEYS_SIMULATED {
         return Some(observed);
     }
-    // Ranks by the sample's own counts make it look steeper than it is, so fit samples of known steepness.
+    // Ranks by the sample's own counts make the law look steeper than it is, so compare with samples of known
+    // steepness.
     let mut exponent = observed;
     for _ in 0..3 {
         let too_much = likeliest(&simulated(exponent, counts.len(), total.min(SIMULATED))) - observed;
@@ -78,13 +79,13 @@ pub struct Dispersion {
     pub window_us: u64,
     /// Number of windows.
     pub windows: u64,
-    /// Variance of the number of arrivals, divided by its mean: 1 if they are independent of each other.
+    /// Variance of the number of arrivals, divided by its mean: 1 if arrivals are independent.
     pub index: f64,
-    /// Whether independent arrivals would differ as much from 1 in one of twenty samples.
+    /// Whether independent arrivals would deviate as far from 1 in at least one of twenty samples.
     pub is_like_poisson: bool,
 }
 
-/// Counts of arrivals in windows of one length, as they come.
+/// Counts arrivals in windows of one length.
 #[derive(Debug, Clone)]
 pub struct WindowCounts {
     length_ms: i64,
@@ -94,7 +95,7 @@ pub struct WindowCounts {
     squares: f64,
 }
 
-/// Windows that it takes for a statement.
+/// Smallest number of windows for a result.
 const WINDOWS_LEAST: u64 = 20;
 
 impl WindowCounts {
@@ -102,7 +103,7 @@ impl WindowCounts {
         Self { length_ms, window: 0, within: 0, sum: 0.0, squares: 0.0 }
     }
 
-    /// An arrival so long after the first moment; arrivals are in order.
+    /// Adds an arrival at this time after the start. Arrivals are in order.
     pub fn add(&mut self, after_ms: i64) {
         let window = after_ms / self.length_ms;
         if window != self.window {
@@ -118,7 +119,7 @@ impl WindowCounts {
         self.squares += within * within;
     }
 
-    /// The dispersion over that time; `None` if it has too few windows or no arrivals.
+    /// The dispersion over the whole time; `None` with too few windows or without arrivals.
     pub fn finish(mut self, lasts_ms: i64) -> Option<Dispersion> {
         self.close();
         let windows =
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fitted_exponent_is_that_of_the_law() {
+    fn fitted_exponent_is_the_exponent_of_the_law() {
         for exponent in [0.0, 0.5, 1.0, 1.5] {
             let counts = simulated(exponent, 100, 20_000);
             let fitted = zipf(&counts).unwrap();

@@ -1,7 +1,7 @@
-//! What locks do on an ensemble, from its servers' own transaction logs.
+//! How an ensemble uses locks, derived from its servers' own transaction logs.
 //!
-//! Logs are streamed (`log`), several servers' logs become one (`merge`), records become cycles of clients
-//! (`reconstruct`), and cycles become what is reported (`summary`).
+//! Logs are streamed (`log`), several servers' logs are merged (`merge`), records become cycles of clients
+//! (`reconstruct`), and cycles become a report (`summary`).
 
 mod cycle;
 mod family;
@@ -38,14 +38,15 @@ use reconstruct::Reconstruction;
 use snapshot::StoredNode;
 use zklockbench_core::error::Error;
 
-/// Cycles, and facts about the logs that they are from.
+/// Cycles, and facts about their logs.
 #[derive(Debug)]
 pub struct Read {
     pub observed: Observed,
     pub logs: LogFacts,
 }
 
-/// Reads the logs of an ensemble's servers. `stopped` is asked now and then; `scratch` takes what does not fit into memory.
+/// Reads the logs of an ensemble's servers. `stopped` is called now and then; data that does not fit into memory goes
+/// to `scratch`.
 pub fn read_logs(
     directories: &[PathBuf],
     scope: Scope,
@@ -98,7 +99,7 @@ pub fn read_logs(
 
 const RECORDS_BETWEEN_LOOKS: u64 = 1 << 16;
 
-/// Snapshots of all servers, by their zxids.
+/// Snapshots of all servers, by zxid.
 struct Snapshots {
     files: Vec<(i64, PathBuf)>,
     used: Vec<String>,
@@ -113,8 +114,8 @@ impl Snapshots {
         Self { files, used: Vec::new(), unreadable: Vec::new() }
     }
 
-    /// Ephemeral nodes that existed before this transaction. Best is the newest snapshot before it; any later one has those that
-    /// outlived it.
+    /// Ephemeral nodes that existed before this transaction. The newest earlier snapshot is best; later ones contain
+    /// only nodes that still existed then.
     fn before(&mut self, zxid: i64) -> Vec<StoredNode> {
         let older = self.files.iter().rfind(|(of, _)| *of < zxid);
         let Some((_, path)) = older.or(self.files.first()).cloned() else { return Vec::new() };
@@ -150,7 +151,7 @@ impl Snapshots {
     }
 }
 
-/// Logs in the servers' format.
+/// Logs written in the servers' format.
 #[cfg(test)]
 mod written {
     use zklockbench_core::txn;

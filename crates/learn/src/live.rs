@@ -1,7 +1,7 @@
-//! Watching a running ensemble: one session with one persistent recursive watch, and reads only.
+//! Watches a running ensemble: one session with one persistent recursive watch that only reads.
 //!
-//! A watch reports which nodes are created and deleted, in their order, but not by which session or when. Times are those of the
-//! notifications' arrival. What happens while the connection is lost is not reported; the tree is read again afterwards.
+//! A watch reports the created and deleted nodes in order, but not their sessions or times, so times are those at which
+//! notifications arrive. Changes during a lost connection are not reported; the tree is read again afterwards.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -24,15 +24,15 @@ use zklockbench_zk::{Failure, Target, session_of};
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(20);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
-/// Most requests that read the tree.
+/// Limit on the requests that read the tree.
 const READS: usize = 20_000;
 
-/// What is watched, and for how long.
+/// The watched path, and the duration and limits of the watch.
 #[derive(Debug, Clone)]
 pub struct Watching {
     pub path: String,
     pub lasts: Duration,
-    /// Most notifications in a second.
+    /// Limit on the notifications per second.
     pub at_most: u64,
 }
 
@@ -51,7 +51,8 @@ impl Watching {
     }
 }
 
-/// Watches, and returns what was seen. Ends early, with a reason in the facts, if there are too many notifications.
+/// Watches, and returns the observed cycles. Ends early, with a reason in the facts, if there are too many
+/// notifications.
 pub async fn watch(
     target: &Target,
     watching: &Watching,
@@ -83,10 +84,10 @@ fn kept(error: std::io::Error) -> Error {
     Error::environment(format!("cannot keep cycles on disk: {error}"))
 }
 
-/// How a connection was left.
+/// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// The time is up, or the watch was given up.
+    /// The time is up, or the watch was abandoned.
     Over,
     Lost,
 }
@@ -96,9 +97,9 @@ struct Live<'a> {
     ends: Instant,
     reconstruction: Reconstruction,
     facts: WatchFacts,
-    /// Times in ms of the notifications within the last second.
+    /// Times in ms of the notifications in the last second.
     latest: VecDeque<i64>,
-    /// Whether new nodes of a directory are ephemeral, separately for those with numbers.
+    /// Whether new nodes of a directory are ephemeral; nodes with and without sequence numbers are recorded separately.
     are_ephemeral: HashMap<(Vec<u8>, bool), bool>,
     wall: WallClock,
 }
@@ -153,7 +154,7 @@ impl Live<'_> {
         }
     }
 
-    /// A new session; `None` if none can be had before the end.
+    /// Opens a session; `None` if that fails until the end.
     async fn client(&mut self, target: &Target, stop: &CancellationToken) -> Result<Option<Client>, Error> {
         loop {
             let opened = tokio::select! {
@@ -201,7 +202,8 @@ impl Live<'_> {
         self.reconstruction.sees(path, happened, at_ms).map_err(kept)
     }
 
-    /// Whether a new node may be ephemeral. Names tell that of known recipes; of others, the first node of a directory tells it.
+    /// Whether a new node may be ephemeral. For known recipes, the name shows that; for others, the first node of the
+    /// directory.
     async fn may_be_ephemeral(&mut self, client: &Client, path: &[u8]) -> bool {
         let (directory, name) = split(path);
         if recognise(directory, name).is_some() {
@@ -218,13 +220,13 @@ impl Live<'_> {
                 self.are_ephemeral.insert(key, is_ephemeral);
                 is_ephemeral
             }
-            // It is gone already, as nodes of locks are.
+            // The node is already gone, as locks' nodes soon are.
             _ => true,
         }
     }
 }
 
-/// Ephemeral nodes that exist, in the order of their creates.
+/// Existing ephemeral nodes, in the order of their creates.
 async fn existing(client: &Client, path: &str) -> Result<Vec<StoredNode>, ClientError> {
     let mut found = Vec::new();
     let mut unread = vec![path.to_owned()];

@@ -13,16 +13,16 @@ use crate::files::name_of;
 use zklockbench_core::error::Error;
 use zklockbench_core::txn::{self, FRAME, Found, HEADER, Record};
 
-/// Bytes per read.
+/// Size of a read, in bytes.
 const CHUNK: usize = 1 << 20;
-/// Bytes that are searched for the next record after a damaged one.
+/// Number of bytes searched for the next record after a damaged one.
 const SEARCHED: usize = 4 * CHUNK;
-/// Damaged places that are kept; more are only counted.
+/// Number of damaged places that are listed; the rest is only counted.
 const KEPT: usize = 100;
 
 const CUT_OFF: &str = "a record that was cut off, and left out";
 const DAMAGED: &str = "a damaged record; the rest of the file was left out";
-/// The system had extended the file before the server was killed.
+/// The server had extended the file before it was killed.
 const PARTIAL: &str = "a record that was only partly written, and left out";
 
 /// A place where a file could not be read.
@@ -30,9 +30,9 @@ const PARTIAL: &str = "a record that was only partly written, and left out";
 pub struct Damage {
     /// Name of the file.
     pub file: String,
-    /// Byte at which it begins.
+    /// Offset of the damage in bytes.
     pub at: u64,
-    /// Kind of damage, and what was left out.
+    /// Kind of damage, and what was skipped.
     pub what: String,
 }
 
@@ -60,7 +60,7 @@ impl Damages {
     }
 }
 
-/// Records of a server in rising order of their zxids.
+/// Records of a server, in ascending order of zxid.
 #[derive(Debug)]
 pub struct LogStream {
     files: VecDeque<(i64, PathBuf)>,
@@ -74,7 +74,7 @@ pub struct LogStream {
     pub zxid: Option<i64>,
     /// Zxid of the record before the current one.
     pub before: Option<i64>,
-    /// Records with a zxid that was already read.
+    /// Number of records whose zxid was already read.
     pub repeated: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct LogStream {
 struct OpenLog {
     file: File,
     name: String,
-    /// Position in the file of the first byte in the buffer.
+    /// Position in the file of the buffer's first byte.
     from: u64,
 }
 
@@ -105,7 +105,7 @@ impl LogStream {
         Record::of(self.bytes.get(self.payload.clone()?)?)
     }
 
-    /// Goes to the next record; `false` at the end of the last file.
+    /// Advances to the next record; returns `false` at the end of the last file.
     pub fn advance(&mut self, damages: &mut Damages) -> Result<bool, Error> {
         if let Some(payload) = self.payload.take() {
             self.at = payload.end + 1;
@@ -149,7 +149,7 @@ impl LogStream {
         self.at = 0;
         self.fill(HEADER)?;
         match txn::begins(&self.bytes) {
-            // An unfinished start.
+            // The server did not finish creating the file.
             Ok(None) => self.open = None,
             Ok(Some(())) => self.at = HEADER,
             Err(what) => {
@@ -160,8 +160,8 @@ impl LogStream {
         Ok(true)
     }
 
-    /// Reads on until the buffer has that many unread bytes. If the file ends before, the record was cut off, or its length is
-    /// damaged.
+    /// Reads until the buffer has that many unread bytes. If the file ends earlier, the record is truncated or its
+    /// length is damaged.
     fn need(&mut self, length: usize, damages: &mut Damages) -> Result<(), Error> {
         match self.fill(length)? {
             true => Ok(()),
@@ -173,7 +173,7 @@ impl LogStream {
         }
     }
 
-    /// Returns whether there are that many unread bytes in the buffer.
+    /// Fills the buffer. Returns whether it has that many unread bytes.
     fn fill(&mut self, length: usize) -> Result<bool, Error> {
         let Some(open) = &mut self.open else { return Ok(false) };
         self.bytes.drain(..self.at);
@@ -189,7 +189,7 @@ impl LogStream {
         Ok(true)
     }
 
-    /// Goes to the next undamaged record; `if_last` describes the damage if there is none.
+    /// Skips to the next undamaged record. `if_last` describes the damage if there is none.
     fn skip(&mut self, if_last: &str, damages: &mut Damages) -> Result<(), Error> {
         self.fill(SEARCHED)?;
         let Some(next) = txn::resume(&self.bytes, self.at + 1) else {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn log_cut_at_any_byte_of_its_last_record_loses_only_that() {
+    fn log_truncated_within_its_last_record_loses_only_that_record() {
         let whole = [BEGIN, &creates(1..=3).concat()].concat();
         let last = create(3).len();
         for left in 1..last {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn flipped_bit_costs_at_most_its_own_record() {
+    fn flipped_bit_damages_only_its_own_record() {
         let records = creates(1..=3);
         let from = HEADER + records[0].len();
         for bit in 8 * from..8 * (from + records[1].len()) {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn file_of_another_program_is_left_out_and_named() {
+    fn file_of_another_program_is_skipped_and_named() {
         let (zxids, damage) = read(&[b"something else entirely".to_vec(), log(&creates(1..=1))]);
         assert_eq!(zxids, [1]);
         assert_eq!(damage, ["no transaction log of ZooKeeper: the file was left out"]);

@@ -1,8 +1,8 @@
-//! Several servers' logs as one: which transactions were committed, and which no log has.
+//! Merges several servers' logs, and finds which transactions were committed and which are missing from all logs.
 //!
-//! A leader that was cut off has written transactions that the others never accepted. A server that caught up by a snapshot has no
-//! record of what it received that way. So a transaction counts unless a server went on without it in a later epoch, and no
-//! majority has it.
+//! The log of a deposed leader may contain transactions that the other servers never accepted. A server that caught up
+//! by a snapshot has no record of those transactions. So a transaction counts as committed, unless a server continued
+//! without it in a later epoch and no majority has it.
 
 use crate::files::ServerFiles;
 use crate::log::{Damages, LogStream};
@@ -13,20 +13,20 @@ use zklockbench_core::txn::Record;
 #[derive(Debug)]
 pub struct Merge {
     servers: Vec<LogStream>,
-    /// Zxids of all snapshots, rising.
+    /// Zxids of all snapshots, ascending.
     snapshots: Vec<i64>,
     pub damages: Damages,
     /// Transactions of deposed leaders.
     pub uncommitted: u64,
-    /// Transactions that no log has, although later ones of the same leader exist.
+    /// Transactions missing from all logs, although later ones of the same leader exist.
     pub missing: u64,
     last: Option<i64>,
 }
 
-/// What comes next in the merged logs.
+/// A step of the merged logs.
 pub enum Step<'a> {
     Record(Record<'a>),
-    /// Transactions before the next record are missing; this snapshot, if any, was taken after them.
+    /// Transactions before the next record are missing. Contains the newest snapshot taken after them, if any.
     Gap {
         snapshot: Option<i64>,
     },
@@ -48,7 +48,7 @@ impl Merge {
         }
     }
 
-    /// Passes on every committed record in order of zxids.
+    /// Passes every committed record to `pass`, in order of zxid.
     pub fn read(&mut self, pass: &mut dyn FnMut(Step<'_>) -> Result<(), Error>) -> Result<(), Error> {
         for server in &mut self.servers {
             server.advance(&mut self.damages)?;
@@ -82,17 +82,17 @@ impl Merge {
         have * 2 > self.servers.len() || !self.servers.iter().any(|server| self.went_on_without(server, zxid))
     }
 
-    /// Whether a server has transactions from before and from a later epoch, and caught up by no snapshot in between.
+    /// Whether a server has transactions from before and from a later epoch, without a snapshot in between.
     fn went_on_without(&self, server: &LogStream, zxid: i64) -> bool {
         let (Some(before), Some(next)) = (server.before, server.zxid) else { return false };
         let by_snapshot = || self.snapshots.iter().any(|snapshot| (zxid..next).contains(snapshot));
         next != zxid && epoch(next) > epoch(zxid) && before < zxid && !by_snapshot()
     }
 
-    /// Counts missing transactions before this one. Returns whether any is missing, as far as is known.
+    /// Counts missing transactions before this one. Returns whether any is known to be missing.
     fn notice_gap(&mut self, zxid: i64) -> bool {
         let Some(last) = self.last else { return false };
-        // Most transactions follow the one before, and no snapshot fits in between.
+        // Most transactions directly follow the previous one, so no snapshot fits in between.
         if zxid == last + 1 {
             return false;
         }
@@ -101,7 +101,7 @@ impl Merge {
         zxid > expected || self.snapshot_between(zxid).is_some()
     }
 
-    /// The newest snapshot that was taken after the last record and before this one.
+    /// The newest snapshot between the last record and this one.
     fn snapshot_between(&self, zxid: i64) -> Option<i64> {
         let last = self.last?;
         self.snapshots.iter().rev().copied().find(|snapshot| (last + 1..zxid).contains(snapshot))
@@ -130,7 +130,7 @@ mod tests {
         ServerFiles::of(directory, directory).unwrap()
     }
 
-    /// Zxids that are passed on, with `0` for a gap and `-s` for one with snapshot `s`.
+    /// Zxids of the merged records, with `0` for a gap and `-s` for a gap with snapshot `s`.
     fn merged(servers: &[&[(&str, Vec<i64>)]]) -> (Vec<i64>, u64, u64) {
         let root = tempfile::tempdir().unwrap();
         let files: Vec<ServerFiles> = servers
@@ -154,13 +154,13 @@ mod tests {
     const NEXT: i64 = 1 << 32;
 
     #[test]
-    fn every_committed_transaction_is_passed_on_once() {
+    fn every_committed_transaction_is_read_once() {
         let (behind, ahead) = (("log.1", vec![1, 2]), ("log.1", vec![1, 2, 3]));
         assert_eq!(merged(&[&[behind], &[ahead]]), (vec![1, 2, 3], 0, 0));
     }
 
     #[test]
-    fn transactions_of_a_deposed_leader_are_left_out() {
+    fn transactions_of_a_deposed_leader_are_skipped() {
         let deposed = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
         let others = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
         let expected = (vec![1, 2, NEXT + 1], 0, 2);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_follower_caught_up_with_by_a_snapshot_is_a_gap_unless_another_server_has_it() {
+    fn transactions_replaced_by_a_followers_snapshot_are_a_gap_unless_another_server_has_them() {
         let behind = [("log.1", vec![1, 2]), ("snapshot.5", Vec::new()), ("log.6", vec![6, 7])];
         assert_eq!(merged(&[&behind]), (vec![1, 2, -5, 6, 7], 3, 0));
         let other = [("log.1", (1..=7).collect())];
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_transactions_are_counted_also_at_the_beginning_of_an_epoch() {
+    fn missing_transactions_are_counted_even_at_the_start_of_an_epoch() {
         let log = [("log.1", vec![1, 4, NEXT + 3])];
         assert_eq!(merged(&[&log]), (vec![1, 0, 4, 0, NEXT + 3], 4, 0));
     }

@@ -1,4 +1,4 @@
-//! One directory of a lock, as a queue of nodes: which of them holds.
+//! One directory of a lock, as a queue of nodes that determines the holders.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use crate::recipe::{Recipe, Role};
 
 pub type NodePath = Arc<[u8]>;
 
-/// A moment by the leader's clock. Moments of different settings of the clock cannot be compared.
+/// A time by the leader's clock. Times before and after a change of the clock cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub ms: i64,
-    /// Number of times the clock was set back before.
+    /// How often the clock was set back before.
     pub setting: u32,
 }
 
@@ -23,11 +23,11 @@ impl Moment {
     }
 }
 
-/// A node that exists.
+/// An existing node.
 #[derive(Debug)]
 pub struct Node {
     pub directory: NodePath,
-    /// Zxid of its create, and its place in that transaction.
+    /// Zxid of its create, and its position in that transaction.
     pub position: (i64, u32),
     pub arrived: Moment,
     pub session: i64,
@@ -39,7 +39,7 @@ pub struct Node {
     pub since_ms: Option<u32>,
     pub is_carried_over: bool,
     pub handoff_ms: Option<u32>,
-    /// Whether it is the node in a semaphore's inner queue of a client that has created its lease.
+    /// Whether it is in a semaphore's inner queue and its client has already created its lease.
     pub has_lease: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Node {
 pub enum Grant {
     Waits,
     At(Moment),
-    /// It held already when the logs begin.
+    /// It already held at the beginning of the logs.
     Earlier,
 }
 
@@ -56,9 +56,9 @@ pub enum Grant {
 pub struct Queue {
     nodes: BTreeMap<(i64, u32), NodePath>,
     writers: usize,
-    /// Lease whose client still waits for a free place.
+    /// Lease whose client is still waiting for a free lease.
     pub pending: Option<NodePath>,
-    /// Largest number of nodes at once, without a lease that waits for a free place.
+    /// Largest number of nodes at once, excluding a lease that waits for a free one.
     pub longest: u32,
 }
 
@@ -88,13 +88,13 @@ impl Queue {
         self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// Whether the only writer is the holder, and of this session, which may then read, too.
+    /// Whether the only writer is the holder and of this session, which may then also read.
     fn is_own_writer(&self, session: i64, others: &HashMap<NodePath, Node>) -> bool {
         let first = self.nodes.values().next().and_then(|path| others.get(path));
         self.writers == 1 && first.is_some_and(|node| node.role == Role::Write && node.session == session)
     }
 
-    /// Removes a node, and grants the lock to those that hold from now on.
+    /// Removes a node, and grants the lock to the nodes that now hold it.
     pub fn remove(&mut self, gone: &Node, now: Moment, others: &mut HashMap<NodePath, Node>) {
         self.nodes.remove(&gone.position);
         self.writers -= usize::from(gone.role == Role::Write && self.writers > 0);
@@ -102,7 +102,7 @@ impl Queue {
         match (gone.role, pending.and_then(|path| others.get_mut(&path))) {
             (Role::Lease, Some(pending)) => pending.grant = Grant::At(now),
             (Role::Lease, None) => {}
-            // The other readers hold already.
+            // The other readers already hold.
             (Role::Read, _) => self.grant_to_first(1, now, others),
             (Role::Write, _) => self.grant_to_first(usize::MAX, now, others),
         }

@@ -1,4 +1,4 @@
-//! Recipes by the names of their nodes.
+//! Recognises recipes by the names of their nodes.
 //!
 //! Sources: Apache Curator 5 (`InterProcessMutex`, `InterProcessReadWriteLock`, `InterProcessSemaphoreV2`, `LeaderLatch`), kazoo
 //! (`recipe/lock.py`), go-zookeeper (`lock.go`), ZooKeeper's own recipes, Ruby's zk, .NET's DistributedLock, Hadoop
@@ -39,7 +39,7 @@ pub enum Recipe {
     Hadoop,
     /// ClickHouse's abandonable locks, which are no queue.
     ClickHouse,
-    /// A queue of sequential nodes with unknown names.
+    /// A queue of sequential nodes with unfamiliar names.
     Sequential,
     /// One ephemeral node that clients compete for.
     SingleNode,
@@ -50,16 +50,16 @@ pub enum Recipe {
 /// Position of a node in its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Holds when it is the first.
+    /// Holds when it is first in the queue.
     Write,
-    /// Holds when no writer is before it.
+    /// Holds when no writer is ahead of it.
     Read,
-    /// Holds while it exists, except that it waits for a free place as long as its session has a node in the lock's queue.
+    /// Holds while it exists, but waits for a free lease while its session has a node in the lock's queue.
     Lease,
 }
 
 impl Recipe {
-    /// Every recipe; the position is the bit in a set.
+    /// All recipes. A recipe's position is its bit in a set.
     const ALL: [Self; 17] = [
         Self::CuratorMutex,
         Self::CuratorReadWrite,
@@ -106,7 +106,7 @@ impl Recipe {
         matches!(self, Self::CuratorLatch | Self::LeaderElection | Self::Hadoop)
     }
 
-    /// The built-in strategy that sends the same requests, or nearly so.
+    /// The built-in strategy that sends the same requests, or almost the same.
     pub fn strategy(self) -> &'static str {
         match self {
             Self::CuratorReadWrite => "curator-read-write",
@@ -123,7 +123,7 @@ impl Recipe {
     }
 }
 
-/// Recipes whose nodes were seen in one directory.
+/// Recipes seen in one directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recipes(u32);
 
@@ -136,13 +136,13 @@ impl Recipes {
         self.0 & 1 << recipe as u32 != 0
     }
 
-    /// The recipe that explains all names.
+    /// The recipe that explains all the names.
     pub fn one(self) -> Recipe {
         let all: Vec<Recipe> = Recipe::ALL.into_iter().filter(|recipe| self.has(*recipe)).collect();
         match all.as_slice() {
             [one] => *one,
             [Recipe::Kazoo, Recipe::KazooReadWrite] => Recipe::KazooReadWrite,
-            // Its inner queue is a mutex.
+            // The inner queue of a semaphore is a mutex.
             [Recipe::CuratorMutex, Recipe::CuratorSemaphore] => Recipe::CuratorSemaphore,
             [Recipe::Kazoo, Recipe::KazooSemaphore] => Recipe::KazooSemaphore,
             _ => Recipe::Mixed,
@@ -156,7 +156,7 @@ const DIGITS: usize = 10;
 pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     let (before, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
     let is_number = digits.iter().all(u8::is_ascii_digit) && !before.last().is_some_and(u8::is_ascii_digit);
-    // A negative number, after its counter has overflowed.
+    // A negative sequence number, after the counter has overflowed.
     let before = if before.ends_with(b"--") || before.ends_with(b"__-") {
         &before[..before.len() - 1]
     } else {
@@ -165,7 +165,7 @@ pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     is_number.then_some(before)
 }
 
-/// Recipe and role of an ephemeral node by its name in a directory. `None` if the name is not one of a known recipe.
+/// Recipe and role of an ephemeral node by directory and name; `None` for unknown names.
 pub fn recognise(directory: &[u8], name: &[u8]) -> Option<(Recipe, Role)> {
     if name == b"ActiveStandbyElectorLock" {
         return Some((Recipe::Hadoop, Role::Write));
@@ -239,7 +239,7 @@ fn is_hex(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Whether it is the name of a lease of kazoo's semaphore, or of anything else that is named so.
+/// Whether this may be a lease of kazoo's semaphore; other nodes may have such a name, too.
 pub fn is_bare_hex(name: &[u8]) -> bool {
     name.len() == HEX && is_hex(name)
 }
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_has_the_recipe_that_explains_all_its_names() {
+    fn directory_has_the_one_recipe_that_explains_all_its_names() {
         let one = |all: &[Recipe]| {
             let mut recipes = Recipes::default();
             all.iter().for_each(|recipe| recipes.add(*recipe));

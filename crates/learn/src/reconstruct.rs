@@ -1,6 +1,6 @@
-//! From records to cycles: which nodes are those of locks, and when each arrived, held and ended.
+//! Turns records into cycles: which nodes belong to locks, and when each arrived, held and ended.
 //!
-//! Memory grows with the nodes that exist at a time and with the distinct locks, not with the log.
+//! Memory grows with the number of nodes that exist at a time and of distinct locks, not with the log.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -15,12 +15,12 @@ use crate::snapshot::StoredNode;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_core::txn::{self, Change, Happened, Record};
 
-/// Distinct locks that are told apart; the rest is folded by family.
+/// Largest number of distinct locks; further ones are folded by family.
 const LOCKS_MOST: usize = 500_000;
-/// Nodes that stay for long, of which this many are kept.
+/// Largest number of long-lived nodes that are recorded.
 const STAYING_KEPT: usize = 10_000;
 
-/// What of the logs is asked about.
+/// Part of the logs to reconstruct.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// Path of the locks; empty for all.
@@ -40,7 +40,7 @@ impl Scope {
     }
 }
 
-/// One lock, which many cycles share.
+/// A lock, shared by many cycles.
 #[derive(Debug)]
 pub struct Lock {
     pub path: NodePath,
@@ -57,7 +57,7 @@ pub struct Lock {
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     pub records: u64,
-    /// Creates, deletes and writes of nodes, those in multis one by one.
+    /// Creates, deletes and writes of nodes, including each operation of a multi.
     pub writes: u64,
     /// Creates and deletes of locks' nodes.
     pub lock_writes: u64,
@@ -66,7 +66,7 @@ pub struct Counts {
     pub failed: BTreeMap<i32, u64>,
 }
 
-/// A node that still exists at the end.
+/// A node that exists at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staying {
     pub lock: u32,
@@ -75,7 +75,7 @@ pub struct Staying {
     pub is_holder: bool,
 }
 
-/// Everything that was read, as cycles in order of their arrivals.
+/// Result: all cycles in order of arrival, and facts about them.
 #[derive(Debug)]
 pub struct Observed {
     pub cycles: Sorted<Cycle, i64>,
@@ -88,7 +88,7 @@ pub struct Observed {
     pub staying: Vec<Staying>,
     /// Short times between consecutive writes of one session, in ms: each at least a commit and a round trip.
     pub between_writes: BTreeMap<u32, u64>,
-    /// Whether there are more locks than are told apart.
+    /// Whether there were too many locks to keep them all distinct.
     pub has_folded_locks: bool,
 }
 
@@ -100,7 +100,7 @@ pub struct Reconstruction {
     sessions: HashMap<i64, OpenSession>,
     locks: Vec<Lock>,
     numbers: HashMap<NodePath, u32>,
-    /// Locks that are semaphores, whose inner queues are no locks of their own.
+    /// Locks that are semaphores; their inner queues do not count as locks.
     semaphores: BTreeSet<NodePath>,
     cycles: Sorter<Cycle, i64>,
     counts: Counts,
@@ -109,9 +109,9 @@ pub struct Reconstruction {
     last_ms: i64,
     between_writes: BTreeMap<u32, u64>,
     failure: Option<io::Error>,
-    /// Whether changes are seen by a watch, which does not know sessions.
+    /// Whether changes are observed by a watch, which reports no sessions.
     is_watch: bool,
-    /// Number of the last change that was seen.
+    /// Number of the last observed change.
     last: i64,
 }
 
@@ -123,13 +123,13 @@ struct OpenSession {
     wrote: Option<(i32, Moment)>,
 }
 
-/// A change with the transaction that it is part of.
+/// A change and its transaction.
 #[derive(Clone, Copy)]
 struct Request {
     session: i64,
     cxid: i32,
     zxid: i64,
-    /// Place in its transaction.
+    /// Position in its transaction.
     place: u32,
 }
 
@@ -156,18 +156,18 @@ impl Reconstruction {
         }
     }
 
-    /// Begins or ends a watch at that time.
+    /// Starts or ends a watch at that time.
     pub fn watches_at(&mut self, at_ms: i64) {
         self.is_watch = true;
         self.pass_time(at_ms);
     }
 
-    /// A change that a watch has seen.
+    /// Records a change that a watch observed.
     pub fn sees(&mut self, path: &[u8], happened: Happened, at_ms: i64) -> io::Result<()> {
         self.last += 1;
         self.pass_time(at_ms);
         self.counts.records += 1;
-        // Each node counts as one of another session.
+        // Each node counts as another session's.
         let owner = self.nodes.get(path).map_or(-self.last, |node| node.session);
         let request = Request { session: owner, cxid: 0, zxid: self.last, place: 0 };
         if happened == Happened::Created {
@@ -178,7 +178,7 @@ impl Reconstruction {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Forgets a node that has children, and so was taken for ephemeral by mistake.
+    /// Forgets a node that has children, so it was not ephemeral after all.
     fn forget_parent(&mut self, path: &[u8]) {
         let Some((parent, node)) = self.nodes.remove_entry(split(path).0) else { return };
         self.queues.remove(&node.directory);
@@ -187,7 +187,7 @@ impl Reconstruction {
         }
     }
 
-    /// A node that existed before the first record.
+    /// Adds a node that existed before the first record.
     pub fn existed(&mut self, stored: StoredNode) {
         let Some(session) = stored.owner else { return };
         self.last = self.last.max(stored.created);
@@ -196,7 +196,7 @@ impl Reconstruction {
         self.create(&stored.path, request, arrived, true);
     }
 
-    /// Ends all nodes that a snapshot after a gap does not contain, and takes those it contains.
+    /// After a gap, ends all nodes that the snapshot does not contain, and adds the new ones.
     pub fn goes_on_with(&mut self, stored: Vec<StoredNode>) -> io::Result<()> {
         let kept: BTreeSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
         let lost: Vec<NodePath> =
@@ -272,7 +272,7 @@ impl Reconstruction {
         self.counts.lock_writes += u64::from(counts && is_lock);
     }
 
-    /// Notes whether a directory exists, if it is a lock's. It is no node of a lock itself.
+    /// Records whether a lock's directory exists. The directory itself is not a node of the lock.
     fn set_remains(&mut self, path: &[u8], remains: bool) -> bool {
         if let Some(number) = self.numbers.get(path)
             && let Some(lock) = self.locks.get_mut(*number as usize)
@@ -282,7 +282,7 @@ impl Reconstruction {
         false
     }
 
-    /// Notes an ephemeral node. Returns whether it may be one of a lock.
+    /// Records an ephemeral node. Returns whether it may belong to a lock.
     fn create(&mut self, path: &[u8], request: Request, arrived: Moment, is_carried_over: bool) -> bool {
         if !self.scope.has_path(path) {
             return false;
@@ -331,7 +331,7 @@ impl Reconstruction {
         true
     }
 
-    /// Recipe of a node with an unknown name.
+    /// Guesses the recipe of a node with an unknown name.
     fn guess(&self, directory: &[u8], name: &[u8], request: Request) -> (Recipe, Role) {
         if is_bare_hex(name) && self.inner_node(directory, Recipe::KazooSemaphore, request.session).is_some()
         {
@@ -343,21 +343,22 @@ impl Reconstruction {
         }
     }
 
-    /// The node of a session in the inner queue of the semaphore whose leases are in this directory.
+    /// The session's node in the inner queue of the semaphore with this directory of leases.
     fn inner_node(&self, leases: &[u8], recipe: Recipe, session: i64) -> Option<NodePath> {
         let inner = match recipe {
             Recipe::KazooSemaphore => [leases, b"-__lock__"].concat(),
             _ => [split(leases).0, b"/locks"].concat(),
         };
         if self.is_watch {
-            // Only the holder of the inner queue creates a lease.
+            // Only the holder of the inner queue creates leases.
             return self.queues.get(inner.as_slice())?.first().cloned();
         }
         let own = &self.sessions.get(&session)?.nodes;
         own.iter().find(|path| split(path).0 == inner.as_slice()).cloned()
     }
 
-    /// Takes the arrival of a lease from its node in the inner queue. Returns whether its client may still wait for a free place.
+    /// Takes the arrival of a lease from its node in the inner queue. Returns whether its client may still be waiting
+    /// for a free lease.
     fn link_to_inner(&mut self, lease: &mut Node) -> bool {
         let Some(inner) = self.inner_node(&lease.directory, lease.recipe, lease.session) else {
             return false;
@@ -397,7 +398,7 @@ impl Reconstruction {
             }
         }
         if node.has_lease {
-            // From now on, its lease counts.
+            // From now on, the lease determines the hold.
             let leases: NodePath = [split(&node.directory).0, b"/leases"].concat().into();
             if let Some(queue) = self.queues.get_mut(&leases) {
                 queue.pending = None;
@@ -405,7 +406,7 @@ impl Reconstruction {
             }
             return;
         }
-        // A semaphore's clients send others, too.
+        // A semaphore's clients also send other requests.
         let counts = node.cxid > 0 && node.role != Role::Lease;
         let is_own = request.is_some_and(|request| counts && request.session == node.session);
         let requests = request.filter(|_| is_own).map_or(0, |request| request.cxid.wrapping_sub(node.cxid));
@@ -439,7 +440,7 @@ impl Reconstruction {
         }
     }
 
-    /// Number of the lock of a node in that directory.
+    /// Number of the lock to which nodes in that directory belong.
     fn lock(&mut self, directory: &NodePath, recipe: Recipe, longest: u32) -> u32 {
         let mut path = lock_below(directory, recipe);
         if let Some(outer) = semaphore_of(directory)
@@ -490,7 +491,7 @@ impl Reconstruction {
         }
     }
 
-    /// Ends all that is open, which existed at the end of what was read.
+    /// Ends all remaining nodes, which existed at the end of the logs.
     pub fn finish(mut self) -> io::Result<Observed> {
         let open: Vec<NodePath> = self.nodes.keys().cloned().collect();
         let mut staying = Vec::new();
@@ -505,7 +506,7 @@ impl Reconstruction {
         }
         staying.sort_by_key(|node| node.arrived_ms);
         staying.truncate(STAYING_KEPT);
-        // In an order in which no end grants the lock to another.
+        // Ordered so that no end grants the lock to another node.
         let mut open: Vec<((i64, u32), NodePath)> =
             self.nodes.iter().map(|(path, node)| (node.position, Arc::clone(path))).collect();
         open.sort_unstable_by(|one, other| other.cmp(one));

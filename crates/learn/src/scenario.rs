@@ -16,16 +16,16 @@ use crate::times::Values;
 use zklockbench_core::units::{counted, format_micros, one_line};
 use zklockbench_scenario::{Distribution, MeasuredTimes};
 
-/// Families that get a scenario.
+/// Number of families for which a scenario is written.
 const SCENARIOS: usize = 5;
-/// Longest time that a scenario replays: the busiest part of a longer log.
+/// Longest time that a scenario replays. For longer logs, it is the busiest part.
 const REPLAYED_MS: i64 = 600_000;
-/// Most arrivals and locks that a scenario may have.
+/// Largest number of arrivals and of locks in a scenario.
 const ARRIVALS_MOST: usize = 4_000_000;
 const LOCKS_MOST: usize = 100_000;
 const SESSIONS_MOST: usize = 1_000;
 
-/// Writes the scenarios of the busiest families into a directory. `servers` is the size of the ensemble, if it is known.
+/// Writes the scenarios of the busiest families into a directory. `servers` is the size of the ensemble, if known.
 pub fn write_scenarios(
     observed: &Observed,
     found: &Summarised,
@@ -54,18 +54,18 @@ struct Learnt<'a> {
     servers: Option<usize>,
 }
 
-/// The part of the time that is replayed.
+/// The replayed part of the time.
 #[derive(Clone, Copy)]
 struct Window {
     from_ms: i64,
     to_ms: i64,
 }
 
-/// Facts about the arrivals that were written.
+/// Facts about the written arrivals.
 struct Replayed {
     arrivals: usize,
     locks: usize,
-    /// Largest number of requests at once.
+    /// Largest number of concurrent requests.
     at_once: usize,
 }
 
@@ -86,7 +86,7 @@ impl Learnt<'_> {
         Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })
     }
 
-    /// All of the time, or the busiest part of a long one.
+    /// The whole time, or the busiest part of a long log.
     fn window(&self) -> Window {
         let ms = |us: u64| i64::try_from(us / 1_000).unwrap_or(i64::MAX);
         let (first_ms, lasts_ms) = (self.observed.first_ms, ms(self.family.lasts_us));
@@ -113,7 +113,7 @@ impl Learnt<'_> {
         let mut replayed = Replayed { arrivals: 0, locks: 0, at_once: 0 };
         for cycle in self.observed.cycles.iter()? {
             let cycle = cycle?;
-            // Cycles come in the order of their arrivals.
+            // Cycles are in order of arrival.
             if cycle.arrived_ms >= window.to_ms || replayed.arrivals >= ARRIVALS_MOST {
                 break;
             }
@@ -144,17 +144,17 @@ impl Learnt<'_> {
         Ok(replayed)
     }
 
-    /// The hold of an arrival; empty if it is drawn from all holds.
+    /// Hold of an arrival; empty if it is drawn from all holds.
     fn hold(&self, cycle: &Cycle) -> String {
         match (cycle.ending, cycle.held_ms) {
-            // It takes its place in the queue, but holds for no time.
+            // The request occupies its position in the queue, but never holds.
             (Ending::GaveUp, _) => "0s".to_owned(),
             (Ending::Released, Some(ms)) => format!("{}us", self.without_handoff(ms)),
             _ => String::new(),
         }
     }
 
-    /// A logged time without the handoff that is part of it: the ensemble of a new run adds its own.
+    /// A logged time without its handoff, because the ensemble of a new run adds its own.
     fn without_handoff(&self, ms: u32) -> u64 {
         (u64::from(ms) * 1_000).saturating_sub(self.family.handoff.estimate_us)
     }
@@ -184,7 +184,7 @@ impl Learnt<'_> {
             (window.to_ms - window.from_ms == REPLAYED_MS)
                 .then(|| "the busiest ten minutes stand for the whole time".to_owned()),
             (self.family.endings.gave_up > 0)
-                .then(|| "requests that were given up wait to the end, and hold for no time".to_owned()),
+                .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
         ];
         let mut load = format!("contenders = {contenders}\nlocks = {}\nload = \"open\"\n", replayed.locks);
         let _ = writeln!(load, "arrivals = {{ replay = \"{arrivals}\" }}");

@@ -13,21 +13,21 @@ use crate::files::name_of;
 use zklockbench_zk::session_of;
 
 const MAGIC: [u8; 4] = *b"ZKSN";
-/// Longest path or data that is believed.
+/// Longest path or data to accept.
 const LONGEST: u64 = 64 << 20;
 
-/// A node as in the snapshot.
+/// A node in the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredNode {
     pub path: Vec<u8>,
     pub created: i64,
-    /// Time of its creation in ms since 1970.
+    /// Time of creation in ms since 1970.
     pub created_ms: i64,
     /// Session that owns it; `None` unless it is ephemeral.
     pub owner: Option<i64>,
 }
 
-/// Passes on every node of a snapshot.
+/// Passes every node of a snapshot to `pass`.
 pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
     let name = name_of(path);
     let file = BufReader::with_capacity(1 << 20, File::open(path)?);
@@ -43,7 +43,7 @@ pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
 fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
     let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
     if bytes::<4>(from)? != MAGIC {
-        return Err(wrong("no snapshot of ZooKeeper"));
+        return Err(wrong("not a ZooKeeper snapshot"));
     }
     let _version_and_database = bytes::<12>(from)?;
     for _ in 0..int(from)? {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sessions_own_nodes_and_compression_makes_no_difference() {
+    fn nodes_have_owners_only_if_ephemeral_with_or_without_compression() {
         let expected =
             [("", None), ("/l", None), ("/l/a", Some(77))].map(|(path, owner)| (path.to_owned(), owner));
         assert_eq!(paths("snapshot.7", &snapshot()).unwrap(), expected);

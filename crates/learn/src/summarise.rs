@@ -1,4 +1,4 @@
-//! From cycles to families of locks.
+//! Summarises cycles by families of locks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -19,22 +19,22 @@ use zklockbench_core::clock::micros;
 const KEYS_SHOWN: usize = 20;
 const WAITS_SHOWN: usize = 20;
 const STAYING_SHOWN: usize = 20;
-/// Intervals over the whole time.
+/// Number of intervals over the whole time.
 const BINS: i64 = 120;
 const BIN_LEAST_MS: i64 = 100;
-/// Shortest time that a rate is for.
+/// Shortest time over which a rate is computed.
 const ACTIVE_LEAST_MS: i64 = 1_000;
 const WINDOWS_MS: [i64; 3] = [100, 1_000, 10_000];
-/// Longest time between two writes that may be no more than a commit and a round trip.
+/// Longest time between two writes that may consist only of a commit and a round trip.
 const SHORT_MS: u32 = 10;
-/// Share of cycles that must have the usual number of requests before that number tells anything.
+/// Minimum share of cycles with the usual number of requests; below it, the number is not used.
 const USUAL: f64 = 0.95;
-/// Cycles that it takes for that.
+/// Minimum number of cycles for using the number of requests.
 const CYCLES_LEAST: u64 = 20;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
-    /// The handoff as the user knows it.
+    /// The handoff as given by the user.
     pub handoff: Option<Duration>,
     /// Whether names are replaced by hashes.
     pub is_anonymous: bool,
@@ -45,7 +45,7 @@ pub struct Asked {
 pub struct Summarised {
     pub families: Vec<Family>,
     pub of_lock: Vec<usize>,
-    /// Holds and times from a release to the next request, as logged, of each family.
+    /// Logged holds, and times from a release to the next request, by family.
     pub values: Vec<(Values, Values)>,
 }
 
@@ -58,14 +58,14 @@ struct Sums {
     endings: Endings,
     waits: Values,
     holds: Values,
-    /// Waits and holds of cycles with an odd number of requests, which may have been given up.
+    /// Waits and holds of cycles with an odd number of requests, which may be timeouts.
     odd_waits: Values,
     odd_holds: Values,
     since: Values,
     handoffs: Values,
-    /// Free acquisitions, and those with the usual number of requests.
+    /// Number of free acquisitions, and how many of them have the usual number of requests.
     plain: (u64, u64),
-    /// Cycles that were given up, and those with an odd number of requests.
+    /// Number of cycles that timed out, and how many of them have an odd number of requests.
     gave_up: (u64, u64),
     contended_even: u64,
     sessions: HashMap<i64, u64>,
@@ -189,7 +189,8 @@ impl Sums {
         }
     }
 
-    /// Number of acquisitions that were given up just when the lock was free. `None` if the number of requests tells nothing.
+    /// Number of acquisitions that timed out just when the lock became free; `None` if the number of requests is
+    /// inconclusive.
     fn given_up_at_grant(&self) -> Option<u64> {
         let is_usual = |(all, usual): (u64, u64)| usual as f64 >= USUAL * all as f64;
         let odd = self.odd_waits.count;
@@ -201,7 +202,7 @@ impl Sums {
     }
 }
 
-/// The time that was read, in intervals.
+/// The observed time, divided into intervals.
 struct Span {
     first_ms: i64,
     last_ms: i64,
@@ -339,8 +340,8 @@ impl Context<'_> {
         }
     }
 
-    /// The share of a logged time that is handoff. Each of several times contains a commit and a round trip, so the shortest ones
-    /// come closest to a handoff.
+    /// The part of a logged time that is handoff. Each of several times contains a commit and a round trip, so the
+    /// shortest ones come closest to a handoff.
     fn handoff(&self, sums: &Sums) -> Handoff {
         let us = |ms: u32| u64::from(ms) * 1_000;
         if let Some(given) = self.asked.handoff {
@@ -359,7 +360,7 @@ impl Context<'_> {
         }
         let hold = |share: f64| sums.holds.quantile(share).map(us).unwrap_or(0);
         let (shortest, usual) = (hold(0.01), hold(0.5));
-        // If holds vary, the shortest ones are hardly more than the shortest handoffs.
+        // If holds vary, the shortest holds are little longer than the shortest handoffs.
         let most_us = if 2 * shortest > usual { shortest } else { 3 * shortest };
         let (mut short, mut all) = (Values::default(), 0);
         for (ms, count) in &self.observed.between_writes {
@@ -368,7 +369,8 @@ impl Context<'_> {
                 short.add_many(*ms, *count);
             }
         }
-        // If most are short, clients do not pause between their writes; otherwise, only the shortest ones have no pause.
+        // If most times are short, clients do not pause between their writes. Otherwise, only the shortest times are
+        // without a pause.
         let share = if 2 * short.count > all { 0.5 } else { 0.25 };
         match short.quantile(share).filter(|_| short.count >= CYCLES_LEAST) {
             Some(ms) => {
@@ -427,7 +429,7 @@ impl Context<'_> {
         self.names.of_path(&path.unwrap_or_default())
     }
 
-    /// Nodes that are older than ten times the usual longest hold, and than an hour.
+    /// Nodes older than an hour and than ten times the usual longest hold.
     fn staying(&self, sums: &Sums, own: impl Fn(u32) -> bool) -> Vec<StayingNode> {
         const HOUR_MS: i64 = 3_600_000;
         let usual = sums.holds.quantile(0.99).map_or(0, |ms| 10 * i64::from(ms));
@@ -444,7 +446,7 @@ impl Context<'_> {
     }
 }
 
-/// Ephemeral nodes that are not used again, or not in turns, are no lock.
+/// Ephemeral nodes that are not used repeatedly and alternately are not locks.
 fn kind(recipe: Recipe, sums: &Sums, endings: &Endings) -> FamilyKind {
     let ended = endings.released + endings.gave_up;
     let in_turns = endings.released as f64 >= 0.9 * ended as f64;
@@ -458,7 +460,7 @@ fn kind(recipe: Recipe, sums: &Sums, endings: &Endings) -> FamilyKind {
     }
 }
 
-/// A load is closed if its sessions ask again soon after they release, compared with a whole cycle.
+/// A load is closed if its sessions request the lock again soon after a release, compared with a whole cycle.
 fn load(sums: &Sums) -> LearnedLoad {
     const SOON_MS: f64 = 20.0;
     let cycle_ms = sums.waits.mean_ms() + sums.holds.mean_ms();
@@ -474,7 +476,7 @@ fn load(sums: &Sums) -> LearnedLoad {
     }
 }
 
-/// Names as they are shown.
+/// Names as displayed.
 struct Names(Option<RandomState>);
 
 impl Names {
@@ -482,7 +484,7 @@ impl Names {
         Self(is_anonymous.then(RandomState::new))
     }
 
-    /// The path, or the path with each component replaced by a hash with a key of this run.
+    /// The path, or a path in which each component is a hash with this run's key.
     fn of_path(&self, path: &str) -> String {
         let Some(key) = &self.0 else { return path.to_owned() };
         let hashed = |part: &str| match part {

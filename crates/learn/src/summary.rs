@@ -1,4 +1,4 @@
-//! `learned.json`: what was learned. Durations are in µs; times are RFC 3339.
+//! `learned.json`: the result of `learn`. Durations are in µs; times are RFC 3339.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub const FILE: VersionedFile = VersionedFile {
     version: 1,
     remedy: "the file is incomplete or damaged: learn again",
 };
-/// Families that are kept; those with fewer acquisitions are only counted.
+/// Number of families to keep; those with fewer acquisitions are only counted.
 const FAMILIES_KEPT: usize = 200;
 
 /// How locks are used on an ensemble.
@@ -32,28 +32,28 @@ pub struct Learned {
     pub schema_version: u32,
     /// Version of the tool.
     pub tool_version: String,
-    /// Commit that it was built from; `None` outside a checkout.
+    /// Commit of the tool; `None` if built outside a checkout.
     pub tool_commit: Option<String>,
     /// The command line.
     pub command: Vec<String>,
-    /// Where it is from.
+    /// Source of the data.
     pub source: Source,
-    /// Transactions of all clients, and the part that is due to locks.
+    /// Transactions of all clients, and the share of locks.
     pub writes: Writes,
-    /// Lock families, the one with the most acquisitions first.
+    /// Lock families in descending order of acquisitions.
     pub families: Vec<Family>,
-    /// Families of ephemeral nodes that are elections, registries or no queues.
+    /// Families of ephemeral nodes that are not locks: elections, registries, nodes without a queue.
     pub others: Vec<Family>,
-    /// Number of families that are left out, because too many others have more acquisitions.
+    /// Number of families left out because they have too few acquisitions.
     pub left_out: u64,
-    /// Facts that cannot be learned this way.
+    /// Facts that this source cannot show.
     pub unknowable: Vec<String>,
-    /// Scenarios with the learned loads, in files beside this one.
+    /// Scenarios with the learned loads, in files in the same directory.
     pub scenarios: Vec<ScenarioFile>,
 }
 
 impl Learned {
-    /// Sorts the families by their kind, and leaves out those beyond the most that are kept.
+    /// Sorts the families by kind, and leaves out those beyond the limit.
     pub fn of(source: Source, writes: Writes, families: Vec<Family>) -> Self {
         let all = families.len();
         let kept = families.into_iter().take(FAMILIES_KEPT);
@@ -86,7 +86,7 @@ impl Learned {
         FILE.read(directory)
     }
 
-    /// Acquisitions a second of all locks, from the first arrival to the last.
+    /// Acquisitions per second of all locks, from the first arrival to the last.
     pub fn rate(&self) -> f64 {
         let from = self.families.iter().map(|family| family.from_us).min().unwrap_or(0);
         let to = self.families.iter().map(|family| family.from_us + family.lasts_us).max().unwrap_or(0);
@@ -95,7 +95,7 @@ impl Learned {
     }
 }
 
-/// Facts that neither logs nor watches have.
+/// Facts that neither logs nor watches contain.
 const UNKNOWABLE: &[&str] = &[
     "attempts that created no node: a try-lock that only looked, a wait inside a client's process",
     "reads, watches and notifications",
@@ -107,7 +107,7 @@ const UNKNOWABLE_BY_WATCH: &[&str] = &[
     "everything while the connection was lost",
 ];
 
-/// Where it is from.
+/// Source of the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
     /// Kind of source.
@@ -120,11 +120,11 @@ pub struct Source {
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub to: SystemTime,
-    /// Time between them.
+    /// Time from the first transaction to the last.
     pub lasts_us: u64,
-    /// Number of times the leader's clock was set back. Times across such a step are left out.
+    /// Number of times the leader's clock was set back. Times across such a change are left out.
     pub clock_steps: u32,
-    /// Whether there were too many locks to tell all apart.
+    /// Whether there were too many locks to keep them all distinct.
     pub has_folded_locks: bool,
     /// Whether names are replaced by hashes.
     pub is_anonymous: bool,
@@ -146,21 +146,21 @@ pub enum SourceKind {
 /// Facts about the logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogFacts {
-    /// Directories that were read.
+    /// Directories read.
     pub directories: Vec<String>,
     /// Number of logs.
     pub files: u64,
-    /// Transactions that no log has, although later ones of the same leader exist.
+    /// Transactions missing from all logs, although later ones of the same leader exist.
     pub missing: u64,
     /// Transactions of deposed leaders, which were never committed.
     pub uncommitted: u64,
     /// Records with a zxid that had been read before.
     pub repeated: u64,
-    /// Snapshots that were read.
+    /// Snapshots read.
     pub snapshot: Vec<String>,
     /// Number of damaged places.
     pub damaged: u64,
-    /// The first of them.
+    /// The first damaged places.
     pub damage: Vec<Damage>,
 }
 
@@ -171,13 +171,13 @@ pub struct WatchFacts {
     pub connect: String,
     /// The watched path.
     pub path: String,
-    /// Notifications.
+    /// Number of notifications.
     pub notifications: u64,
-    /// Largest number of notifications within a second.
+    /// Largest number of notifications in a second.
     pub most_per_second: u64,
-    /// Number of times the connection was lost. What happened meanwhile is not known.
+    /// Number of times the connection was lost. Changes during these times are unknown.
     pub reconnects: u64,
-    /// Why it ended before its time; `None` if it did not.
+    /// Why the watch ended early; `None` if it did not.
     pub cut_short: Option<String>,
 }
 
@@ -192,7 +192,7 @@ pub struct Writes {
     pub by_locks: u64,
     /// Share of locks' nodes in all writes.
     pub lock_share: f64,
-    /// Sessions that began.
+    /// Number of sessions that began.
     pub sessions: u64,
     /// Failed requests by their error code, e.g. -110: the node exists.
     pub failed: BTreeMap<i32, u64>,
@@ -203,21 +203,21 @@ pub struct Writes {
 pub struct Family {
     /// Path with `{id}` for identifiers.
     pub name: String,
-    /// Recipe by the names of its nodes.
+    /// Recipe, recognised by the names of the nodes.
     pub recipe: Recipe,
-    /// Kind, as far as it is a lock.
+    /// Kind of use.
     pub kind: FamilyKind,
-    /// Locks that were used.
+    /// Number of locks used.
     pub locks: u64,
-    /// Directories of locks that are empty and still exist. Nothing deletes them.
+    /// Number of locks' directories that are empty and still exist, because nothing deletes them.
     pub empty_directories: u64,
-    /// Sessions that asked.
+    /// Number of sessions that requested a lock.
     pub sessions: u64,
     /// Most cycles of one session.
     pub most_by_one_session: u64,
     /// Requests for a lock.
     pub arrivals: u64,
-    /// Requests to read.
+    /// Requests of readers.
     pub reads: u64,
     /// Acquisitions.
     pub acquisitions: u64,
@@ -225,7 +225,7 @@ pub struct Family {
     pub from_us: u64,
     /// Time from the first to the last arrival; at least a second.
     pub lasts_us: u64,
-    /// Acquisitions a second in that time.
+    /// Acquisitions per second in that time.
     pub rate: f64,
     /// Ends of the requests.
     pub endings: Endings,
@@ -233,17 +233,17 @@ pub struct Family {
     pub hold: Option<Times>,
     /// Time from the request to the acquisition.
     pub wait: Option<Times>,
-    /// The time after a release in which the lock is handed over. It is part of a logged hold, and of a client's wait.
+    /// The time in which a released lock is handed over. It is part of a logged hold, and of a client's wait.
     pub handoff: Handoff,
-    /// Largest number of requests in one queue, the holder included; of a semaphore, the largest number of holders.
+    /// Largest number of requests in one queue, including the holder's. For a semaphore: the largest number of holders.
     pub longest_queue: u64,
-    /// Number of waiting requests on average.
+    /// Average number of waiting requests.
     pub waiting_mean: f64,
     /// The most popular locks.
     pub keys: Vec<Key>,
     /// Exponent of Zipf's law; `None` if there are too few locks or requests.
     pub zipf: Option<f64>,
-    /// Load that the arrivals suggest.
+    /// Kind of load that the arrivals suggest.
     pub load: LearnedLoad,
     /// Burstiness of arrivals.
     pub dispersion: Vec<Dispersion>,
@@ -251,7 +251,7 @@ pub struct Family {
     pub over_time: OverTime,
     /// The longest waits.
     pub longest_waits: Vec<LongWait>,
-    /// Nodes that stay for much longer than others.
+    /// Nodes that exist much longer than others.
     pub staying: Vec<StayingNode>,
 }
 
@@ -262,7 +262,7 @@ pub enum FamilyKind {
     Lock,
     /// An election: a lock that is held for long.
     Election,
-    /// Ephemeral nodes that register something: there is no queue.
+    /// Ephemeral nodes that register something, without a queue.
     Registry,
 }
 
@@ -271,52 +271,52 @@ pub enum FamilyKind {
 pub struct Endings {
     /// Acquired and released.
     pub released: u64,
-    /// Given up before an acquisition.
+    /// Timed out or cancelled before an acquisition.
     pub gave_up: u64,
-    /// Given up just when the lock was free, judged by the number of requests; `None` if that tells nothing.
+    /// Timed out just when the lock became free, judged by the number of requests; `None` if that is inconclusive.
     pub gave_up_at_grant: Option<u64>,
-    /// Ended by the end of the session while holding: a crash, an expiry or a client that closed its session.
+    /// The session ended during the hold: a crash, an expiry or a client that closed its session.
     pub session_ended_holding: u64,
-    /// Ended by the end of the session while waiting.
+    /// The session ended during the wait.
     pub session_ended_waiting: u64,
     /// Deleted by another session.
     pub broken: u64,
-    /// Still there at the end.
+    /// Still open at the end.
     pub open: u64,
-    /// Ended at a time of which nothing is known.
+    /// Ended at an unknown time.
     pub unobserved: u64,
 }
 
-/// A lock and its part of the load.
+/// A lock and its share of the load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Key {
     /// Path of the lock.
     pub lock: String,
-    /// Requests for it.
+    /// Number of requests for the lock.
     pub arrivals: u64,
     /// Share of the family's requests.
     pub share: f64,
 }
 
-/// Load that the arrivals suggest.
+/// Kind of load that the arrivals suggest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LearnedLoad {
-    /// Each session asks again soon after its release.
+    /// Each session requests the lock again soon after its release.
     Closed {
-        /// Time from a release to the next request, which contains a round trip: median.
+        /// Median time from a release to the next request, including a round trip.
         think_p50_us: u64,
     },
-    /// Requests come at their own times.
+    /// Requests arrive independently of releases.
     Open,
 }
 
-/// Counts in intervals of one length.
+/// Counts by interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverTime {
     /// Length of an interval.
     pub bin_us: u64,
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub arrivals: Vec<f64>,
     /// Waiting requests, averaged over the interval.
     pub waiting: Vec<f64>,
@@ -329,7 +329,7 @@ pub struct LongWait {
     pub lock: String,
     /// Time of the request, in µs after the first transaction.
     pub at_us: u64,
-    /// Duration.
+    /// Duration of the wait.
     pub waited_us: u64,
     /// The session, in hexadecimal.
     pub session: String,
@@ -337,7 +337,7 @@ pub struct LongWait {
     pub is_granted: bool,
 }
 
-/// A node that stays for much longer than others: a leak, or a holder that is stuck.
+/// A node that exists much longer than others: a leak, or a stuck holder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StayingNode {
     /// Path of the lock.
@@ -355,10 +355,10 @@ pub struct StayingNode {
 pub struct ScenarioFile {
     /// Name of the file.
     pub file: String,
-    /// The family.
+    /// Name of the family.
     pub family: String,
     /// Facts that the scenario takes from the logs.
     pub learned: Vec<String>,
-    /// Facts that it assumes.
+    /// Facts that the scenario assumes.
     pub assumed: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Logs by hand, and what is learned of them.
+//! Handwritten logs, and what is learned from them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,7 +7,7 @@ use super::*;
 use crate::written::log;
 use zklockbench_core::txn;
 
-/// A log in the making. Each request advances its session's request number.
+/// Builds a log. Each request advances its session's request number.
 #[derive(Default)]
 struct Story {
     records: Vec<Vec<u8>>,
@@ -30,7 +30,7 @@ impl Story {
         self
     }
 
-    /// Requests that are not logged.
+    /// Adds requests that are not logged.
     fn reads(&mut self, session: i64, count: i32) -> &mut Self {
         *self.requests.entry(session).or_default() += count;
         self
@@ -53,7 +53,7 @@ impl Story {
         self.record(session, txn::DELETE, &txn::buffer(path.as_bytes()))
     }
 
-    /// A cycle without another in the way, as most clients make it.
+    /// Adds a cycle without contention, with the requests of most clients.
     fn cycle(&mut self, session: i64, path: &str, from_ms: i64, hold_ms: i64) -> &mut Self {
         self.at(from_ms).create(session, path).reads(session, 1).at(from_ms + hold_ms).delete(session, path)
     }
@@ -89,7 +89,7 @@ fn logged(times: Option<&Times>) -> Option<(u64, u64, u64)> {
 }
 
 #[test]
-fn waits_end_with_the_holder_before_and_holds_begin_then() {
+fn waits_end_and_holds_begin_when_the_previous_holder_ends() {
     let mut story = Story::default();
     story.at(0).create(1, &mutex(1)).at(10).create(2, &mutex(2)).at(15).create(3, &mutex(3));
     story.at(50).delete(1, &mutex(1)).at(80).delete(2, &mutex(2)).at(100).delete(3, &mutex(3));
@@ -106,7 +106,7 @@ fn waits_end_with_the_holder_before_and_holds_begin_then() {
 }
 
 #[test]
-fn requests_end_in_the_way_that_the_log_shows() {
+fn requests_end_as_logged() {
     let mut story = Story::default();
     (1..=6).for_each(|of| {
         story.at(i64::from(of)).create(i64::from(of), &mutex(of));
@@ -127,12 +127,12 @@ fn requests_end_in_the_way_that_the_log_shows() {
         unobserved: 0,
     };
     assert_eq!((family.endings, family.acquisitions), (expected, 4));
-    // Only releases tell how long a client wants to hold.
+    // Only releases show how long a client wants to hold.
     assert_eq!(logged(family.hold.as_ref()), Some((1, 20_000, 20_000)));
 }
 
 #[test]
-fn readers_hold_together_and_writers_alone() {
+fn readers_hold_together_and_writers_exclusively() {
     let name = |of: u32, side: &str| format!("/rw/_c_{GUID}{of:02x}-__{side}__{of:010}");
     let mut story = Story::default();
     for (of, side) in [(1, "READ"), (2, "READ"), (3, "WRIT"), (4, "READ"), (5, "READ")] {
@@ -154,14 +154,14 @@ fn readers_hold_together_and_writers_alone() {
 }
 
 #[test]
-fn semaphore_has_its_arrivals_in_the_inner_queue_and_its_grants_by_leases() {
+fn semaphore_arrives_in_its_inner_queue_and_is_granted_by_leases() {
     let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
     let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
     let mut story = Story::default();
     for of in 1..=3_u32 {
         let (session, at) = (i64::from(of), i64::from(of) * 10);
         story.at(at).create(session, &inner(of)).at(at + 2).create(session, &lease(of));
-        // The third finds no free place among two.
+        // There are two leases, so the third contender waits.
         if of < 3 {
             story.at(at + 4).delete(session, &inner(of));
         }
@@ -176,12 +176,12 @@ fn semaphore_has_its_arrivals_in_the_inner_queue_and_its_grants_by_leases() {
 }
 
 #[test]
-fn requests_given_up_at_the_grant_have_an_odd_number_of_client_requests() {
+fn requests_timed_out_at_the_grant_have_an_odd_number_of_client_requests() {
     let mut story = Story::default();
     for of in 0..40_u32 {
         story.cycle(i64::from(of), &mutex(of), i64::from(of) * 100, 10);
     }
-    // A watching client lists, watches, and gives up without another list, although the lock has just become free.
+    // A watching client lists, watches, and times out without another list, although the lock has just become free.
     story.at(9_000).create(50, &mutex(50)).at(9_001).create(51, &mutex(51)).reads(51, 2);
     story.reads(50, 1).at(9_010).delete(50, &mutex(50)).at(9_012).delete(51, &mutex(51));
     let family = story.family();
@@ -189,7 +189,7 @@ fn requests_given_up_at_the_grant_have_an_odd_number_of_client_requests() {
         (family.endings.gave_up_at_grant, family.acquisitions, family.endings.released),
         (Some(1), 41, 41)
     );
-    // With clients that send other requests, too, that number tells nothing.
+    // If clients also send other requests, the number is inconclusive.
     (0..40).for_each(|of| {
         story
             .at(10_000 + of * 10)
@@ -202,7 +202,7 @@ fn requests_given_up_at_the_grant_have_an_odd_number_of_client_requests() {
 }
 
 #[test]
-fn times_across_a_step_of_the_clock_are_left_out() {
+fn times_across_a_change_of_the_clock_are_left_out() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10).at(20).create(1, &mutex(2)).at(5).delete(1, &mutex(2)).cycle(
         1,
@@ -217,11 +217,11 @@ fn times_across_a_step_of_the_clock_are_left_out() {
 }
 
 #[test]
-fn registries_and_queues_of_work_are_no_locks() {
+fn registries_and_work_queues_are_not_locks() {
     let mut story = Story::default();
     for of in 1..=10_i64 {
         story.at(of).create(of, &format!("/services/host-{of}:8080"));
-        // Producers and consumers of work.
+        // Producers and consumers of work items.
         story
             .create_as(of, &format!("/queue/qn-{of:010}"), false, false)
             .delete(of + 1, &format!("/queue/qn-{of:010}"));
@@ -251,7 +251,7 @@ fn logs_of_version_3_4_are_read() {
 }
 
 #[test]
-fn only_requests_in_scope_count() {
+fn only_requests_within_the_scope_count() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10).cycle(1, &format!("/other/{HEX}01__lock__0000000001"), 20, 10);
     story.cycle(1, &mutex(2), 5_000, 10);

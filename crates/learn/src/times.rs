@@ -1,11 +1,11 @@
-//! Distributions of times that the log dates to the millisecond, with bounds for what a client has seen.
+//! Distributions of logged times, which have a resolution of a millisecond, and bounds for the times that clients see.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Number of times of each length, in ms.
+/// Number of times by length in ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Values {
     counts: BTreeMap<u32, u64>,
@@ -26,7 +26,7 @@ impl Values {
         other.counts.iter().for_each(|(ms, count)| self.add_many(*ms, *count));
     }
 
-    /// The smallest value that this share of all values does not exceed.
+    /// The smallest value that at least this share of all values does not exceed.
     pub fn quantile(&self, share: f64) -> Option<u32> {
         let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut sum = 0;
@@ -42,7 +42,7 @@ impl Values {
         self.counts.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// At most this many values that stand for all: quantiles at equal distances, and the longest.
+    /// At most this many values that represent all: equidistant quantiles, and the longest.
     pub fn condensed(&self, most: usize) -> Vec<u32> {
         let count = most.min(usize::try_from(self.count).unwrap_or(usize::MAX));
         let at = |at: usize| self.quantile((at as f64 + 0.5) / count as f64).unwrap_or(0);
@@ -54,7 +54,7 @@ impl Values {
     }
 }
 
-/// How far the time of a log is from the client's own, in ms.
+/// How a logged time differs from the client's own, in ms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shift {
     /// A logged hold begins with the handoff.
@@ -63,10 +63,10 @@ pub enum Shift {
     WaitsTooShort,
 }
 
-/// A time by the log, and the bounds for the client's own time.
+/// A logged time, with bounds for the client's own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounded {
-    /// As logged.
+    /// Logged value.
     pub logged_us: u64,
     /// Lower bound.
     pub low_us: u64,
@@ -76,7 +76,7 @@ pub struct Bounded {
     pub high_us: u64,
 }
 
-/// The share of a time that is handoff, in ms.
+/// The part of a time that is handoff, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Handoff {
     /// Lower bound.
@@ -85,18 +85,18 @@ pub struct Handoff {
     pub estimate_us: u64,
     /// Upper bound.
     pub most_us: u64,
-    /// Where it is from.
+    /// Source of the estimate.
     pub basis: HandoffBasis,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffBasis {
-    /// The user gave it.
+    /// Given by the user.
     Given,
-    /// Measured: the log shows when clients of this recipe learn of a grant.
+    /// Measured: the log shows when clients of this recipe notice a grant.
     Measured,
-    /// The shortest times between writes of one session, each of which takes a commit and a round trip.
+    /// Estimated by the shortest times between writes of one session, each of which takes a commit and a round trip.
     Estimated,
     /// Only bounded, by the shortest holds.
     Bounded,
@@ -107,7 +107,7 @@ pub enum HandoffBasis {
 pub struct Point {
     /// The share.
     pub share: f64,
-    /// As logged.
+    /// The time, as logged.
     pub us: u64,
 }
 
@@ -155,7 +155,7 @@ impl Times {
     }
 }
 
-/// Handoffs in the tail of a distribution take several times as long as usual.
+/// Factor for the tail of a distribution, where handoffs take several times as long as usual.
 fn longer_in_tail(share: f64) -> u64 {
     match share {
         0.0..0.75 => 1,

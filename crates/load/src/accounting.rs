@@ -62,7 +62,7 @@ fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
     Some(cost)
 }
 
-/// Interval of readings; counters are at rest when two in a row agree.
+/// Time between readings; counters are at rest when two consecutive readings agree.
 const REST: Duration = Duration::from_millis(50);
 const READINGS_AT_MOST: usize = 40;
 
@@ -97,7 +97,7 @@ pub struct CounterReading {
     pub role: String,
     pub version: Option<String>,
     pub silent: Option<String>,
-    /// Counters by key, with `{ns}` replaced by `ns`.
+    /// Counters by key; the namespace in a key is written `ns`.
     pub counters: BTreeMap<String, i64>,
 }
 
@@ -137,7 +137,7 @@ pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterR
     before
 }
 
-/// Counters that reading itself does not change.
+/// Counters that a reading does not change itself.
 fn work(reading: &CounterReading) -> Vec<i64> {
     let counted = |key: &&String| key.contains("watch_count") || key.contains("namespace");
     reading.counters.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()

@@ -22,7 +22,7 @@ const OPEN: u32 = 0;
 /// The arrival found no free session and was dropped.
 const DROPPED: u32 = u32::MAX;
 const UNSERVED: u32 = u32::MAX - 1;
-/// Longest wait that fits.
+/// Longest wait that can be stored.
 const LONGEST_US: u32 = u32::MAX - 2;
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub struct Arrivals {
     end: AtomicU64,
     /// Cached number of arrivals due before an end.
     due: Mutex<Option<(u64, usize)>>,
-    /// Outcome of each arrival: nothing yet, its wait in microseconds plus one, or why it has none.
+    /// Outcome of each arrival: none yet, its wait in microseconds plus one, or why it has no wait.
     outcomes: Box<[AtomicU32]>,
     /// Delay caused by the generator for each arrival, in microseconds; 0 before it starts.
     lateness_us: Box<[AtomicU32]>,
@@ -71,13 +71,13 @@ struct WaitOfOne {
 struct DisturbedLock {
     before: Vec<WaitOfOne>,
     during: Vec<WaitOfOne>,
-    /// Time after the gap until no more arrivals waited than at most before it.
+    /// Time after the gap until no more arrivals waited than before it at most.
     drained_us: Option<u64>,
 }
 
 impl DisturbedLock {
     fn of(waits: &[WaitOfOne], before: &Range<Stamp>, gap: Gap) -> Self {
-        // Arrivals increment the queue, and served ones decrement it.
+        // Arrivals increment the queue length, and served arrivals decrement it.
         let come = waits.iter().map(|wait| (wait.due, 1_i64));
         let got = waits.iter().filter_map(|wait| Some((wait.due + wait.us?, -1)));
         let mut changes: Vec<(Stamp, i64)> = come.chain(got).collect();
@@ -121,7 +121,7 @@ fn waited(outcome: u32) -> Option<u64> {
 }
 
 impl Arrivals {
-    /// Arrivals from `draw`, which must return the same ones each time.
+    /// Arrivals from `draw`, which must return the same arrivals each time.
     pub fn new(draw: impl Fn() -> Coming + Send + Sync + 'static, late: Late) -> Self {
         let all = draw().count();
         let nothing = || (0..all).map(|_| AtomicU32::new(0)).collect();
@@ -212,7 +212,7 @@ impl Arrivals {
         self.outcomes[..number].iter().rev().all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
     }
 
-    /// Outcomes of the arrivals due within that time, and due times of those that no session took.
+    /// Outcomes of the arrivals due within that time, and due times of arrivals that no session took.
     pub fn due_within(&self, from: Stamp, to: Stamp) -> (Arrived, Vec<(Stamp, Mode)>) {
         let taken = locked(&self.upcoming).next;
         let mut arrived = Arrived::default();
@@ -237,8 +237,8 @@ impl Arrivals {
         (arrived, never_taken)
     }
 
-    /// Waits of all arrivals due within that time. Unserved ones count as longer than all others, and dropped
-    /// ones are left out. `None` if none was served.
+    /// Waits of all arrivals due within that time. Unserved arrivals count as longer than all others; dropped arrivals
+    /// are left out. `None` if none was served.
     pub fn waits(&self, due: Range<Stamp>) -> Option<ArrivalWaits> {
         let due = self.due_from(due.start, due.end);
         let outcomes = due.map(|(number, _)| self.outcomes[number].load(Ordering::Acquire));

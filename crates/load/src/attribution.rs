@@ -15,8 +15,7 @@ enum Cause {
         number: i64,
         called: Stamp,
     },
-    /// A release by a contender of another worker, or perhaps of this one; the time of its call is not known
-    /// here.
+    /// A release by a contender of another worker, or perhaps of this one; the time of its call is unknown here.
     ReleaseElsewhere,
     Arrival,
     Departure,
@@ -54,7 +53,7 @@ pub struct Attribution {
 }
 
 impl OwnRelease {
-    /// Number of the last released node, if it was of this lock.
+    /// Number of the last released node, if it belonged to this lock.
     fn number_at(latest: Option<Self>, lock: usize) -> Option<i64> {
         latest.filter(|own| own.lock == lock).map(|own| own.number)
     }
@@ -115,7 +114,7 @@ impl Attribution {
 
 fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
     match (notification.kind, &notification.armed) {
-        // Its owner has moved on from the queue to the lock itself, or has given up.
+        // Its owner has advanced from the queue to the lock itself, or has stopped waiting.
         (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&notification.path) => Cause::Departure,
         (EventKind::NodeDeleted, _) => match sequence_of(&notification.path) {
             Some(number) => release_or_departure(lock_state, number),
@@ -123,7 +122,7 @@ fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
         },
         // A lock's data changes when a holder hands over.
         (EventKind::DataChanged, _) => latest_release(lock_state, notification.at),
-        // A single node without a number, which exists or not.
+        // A single node without a number, which exists or does not.
         (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
         (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => {
             latest_release(lock_state, notification.at)

@@ -1,5 +1,5 @@
-//! The batch: contenders arrive one after the other, then each holds once; every step settles first. Among
-//! simultaneous holders (e.g. readers), the earliest arrival releases first.
+//! The batch: contenders arrive one after the other, then each holds once. The next step begins when everything has
+//! settled. Among simultaneous holders (e.g. readers), the earliest arrival releases first.
 //!
 //! Settled means that every arrived contender without the lock is waiting, and that nothing was sent or
 //! received for a while, so that every watch is set again. Only then are the totals exact; the accounting
@@ -43,7 +43,7 @@ fn ended(board: &Board) -> usize {
     Board::read(&board.finished)
 }
 
-/// Waits until a contender is inside. Returns the earliest arrival among those inside, or `None` after all
+/// Waits until a contender is inside. Returns the earliest arrival among the contenders inside, or `None` after all
 /// have ended.
 async fn first_inside(shared: &Shared) -> Option<usize> {
     while ended(&shared.board) < shared.spec.contenders {
@@ -56,7 +56,7 @@ async fn first_inside(shared: &Shared) -> Option<usize> {
     None
 }
 
-/// Waits until a contender holds, all other arrived ones wait, and no request is in flight.
+/// Waits until a contender holds, all others that have arrived wait, and no request is in flight.
 async fn settle(shared: &Shared, arrived: usize) {
     let watches = shared.entry.card.guarantees.watches;
     let settled = async {
@@ -88,7 +88,7 @@ fn is_in_place(shared: &Shared, arrived: usize) -> bool {
     all_placed && (holding > 0 || waiting == 0)
 }
 
-/// Waits for silence, so that the last notifications are in.
+/// Waits for silence, so that the last notifications have arrived.
 pub async fn quiet(shared: &Shared) {
     let end = clock::now() + clock::micros(Duration::from_secs(2));
     while clock::now() < end {

@@ -30,7 +30,7 @@ use zklockbench_zk::gate::Gate;
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum time from a driver's last data on the wire to the grant that they were about.
+/// Maximum time from a driver's last data on the wire to the grant that they caused.
 const GRANTED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ContenderStates<'a> {
@@ -261,7 +261,7 @@ struct Sight {
 /// New leaders of the ensemble, as reported by its servers: first sight and epoch of each.
 ///
 /// Two servers may briefly both claim to lead. A later epoch takes precedence, and none counts before a
-/// majority is in step with it.
+/// majority has synchronised with it.
 ///
 /// Servers are polled independently, so that stalled or isolated ones do not delay the sight of the others.
 /// If a fault may cause elections, polls are frequent, so that the time to a new leader can be measured.
@@ -276,7 +276,7 @@ pub struct Elections {
 }
 
 impl Elections {
-    /// Determines the present leader. Later leaders are elections.
+    /// Determines the current leader. Later leaders are elections.
     pub async fn from_now_on(servers: &[String]) -> Self {
         let voters = voters(servers).await.len();
         let elections = Self { servers: servers.to_vec(), voters, seen: Mutex::default() };

@@ -1,4 +1,4 @@
-//! One contender: a would-be holder with its own session, from joining to closing.
+//! One contender with its own session, from joining to closing.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -274,7 +274,7 @@ impl Contender {
         }
     }
 
-    /// Ends like a killed process, in the middle of its work, and comes back as a new one.
+    /// Ends like a killed process, in the middle of its work, and returns as a new one.
     fn die(&mut self, session: Session, doing: &'static str) {
         self.recorder.died(session.id(), doing);
         self.new_strategies();
@@ -295,7 +295,7 @@ impl Contender {
                 biased;
                 opened = self.shared.signals.drain.run_until_cancelled(self.open()) => opened?,
                 () = asked_to_die(&self.shared, &self.control, Doing::Anything) => {
-                    // A contender without a session leaves nothing behind.
+                    // A contender without a session leaves no nodes.
                     self.has_crashed();
                     return None;
                 }
@@ -344,8 +344,8 @@ impl Contender {
             return self.die_inside(session.clone(), &entry, &held, intended);
         }
         self.let_go_again(session, inner).await;
-        // A holder that knows about the end of its session stops writing; one that was paused meanwhile does
-        // not know yet.
+        // A holder that knows about the end of its session stops writing; a holder that was paused meanwhile does not
+        // know yet.
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
             self.recorder.write_to_resource(session, &held, entry.acquired);
         }
@@ -359,7 +359,7 @@ impl Contender {
         let number = held.node.as_ref().map(|node| node.sequence);
         let shared = Arc::clone(&self.shared);
         let lock = &shared.lock_states[shared.lock_of(self.id)];
-        // Before the release and in the same flush, so that a hold of zero time does not become longer.
+        // Before the release and in the same flush, so that a hold of zero duration does not become longer.
         let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
         let last_look = ordering.as_ref().and_then(|ordering| ordering.ends(session));
         let mut release = self.strategy.release(session, held);
@@ -377,7 +377,7 @@ impl Contender {
         };
         drop(release);
         let now = clock::now();
-        // A session's answers come in the order of its requests; anything unanswered by now stays unanswered.
+        // A session's answers arrive in the order of its requests; anything unanswered by now stays unanswered.
         if let Some(looking) = looking {
             self.recorder.write_look(&entry, looking.now_or_never().flatten());
         }
@@ -406,9 +406,9 @@ impl Contender {
         }
     }
 
-    /// How the present hold is ordered relative to those of other workers, if at all.
+    /// How the current hold is ordered relative to those of other workers, if at all.
     fn orders_hold(&self, session: &Session, held: &Held) -> Option<HoldOrdering> {
-        // Reads go out together with the release, and another program's release may overtake them; a write is
+        // Reads are sent together with the release, and another program's release may overtake them; a write is
         // awaited.
         let is_driven = session.stands_for_another() && self.recorder.looks_before_leaving();
         if is_driven || self.recorder.writes_as_witness() {
@@ -452,8 +452,8 @@ impl Contender {
         }
     }
 
-    /// Acquires the held lock again, to the scenario's depth. The time is not a part of the wait, because the lock has been held
-    /// since the outermost acquire.
+    /// Acquires the held lock again, to the scenario's depth. The time is not part of the wait, because the lock has
+    /// been held since the outermost acquire.
     async fn take_again(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Vec<Held> {
         let mut inner = Vec::new();
         for _ in 1..self.shared.spec.depth {
@@ -470,7 +470,7 @@ impl Contender {
         inner
     }
 
-    /// Releases the locks of [`Contender::take_again`], last one first.
+    /// Releases the locks of [`Contender::take_again`] in reverse order.
     async fn let_go_again(&mut self, session: &Session, inner: Vec<Held>) {
         for held in inner.into_iter().rev() {
             if let Err(failure) = self.strategy.release(session, held).await {
@@ -527,8 +527,7 @@ impl Contender {
         self.pace.pause(now, ERROR_PAUSE);
     }
 
-    /// Whether the scenario lets the contender continue as if nothing was left behind, which requires a
-    /// session.
+    /// Whether the scenario lets the contender continue as if nothing was left behind. It needs a session for that.
     fn is_careless_after(&self, failure: &Failure) -> bool {
         let lives = || self.session.as_ref().is_some_and(|session| !session.is_over());
         self.shared.spec.in_doubt == InDoubt::KeepSession && failure.session_survives() && lives()
@@ -580,8 +579,8 @@ impl Contender {
     }
 }
 
-/// How the transactions of a hold are determined, so that it can be compared with other workers' contenders:
-/// by reading its node's directory, or by writing to a node.
+/// How the transactions of a hold are determined, so that it can be compared with holds of other workers: by reading
+/// its node's directory, or by writing to a node.
 struct HoldOrdering {
     path: String,
     is_written: bool,

@@ -1,4 +1,4 @@
-//! Directories whose sequence counter is near its end: beyond it, no lock that orders by number works.
+//! Directories whose sequence counter is near its end, after which no lock that orders by number works.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl NearEnd {
         self.left == 0
     }
 
-    /// One sentence about all of them, worst first; `None` if there are none.
+    /// One sentence about all directories, worst first; `None` if there are none.
     pub fn told(mut all: Vec<Self>) -> Option<String> {
         all.sort_by_key(|one| one.left);
         let (worst, others) = all.split_first()?;
@@ -49,7 +49,7 @@ impl fmt::Display for NearEnd {
     }
 }
 
-/// Checks a directory and its subdirectories. Directories without an answer are left out.
+/// Checks a directory and its subdirectories. Skips directories that cannot be read.
 pub(super) async fn near_end(now: CaughtUp<'_>, root: &str) -> Vec<NearEnd> {
     let found = directories(now, root).await.unwrap_or_default();
     found.iter().filter_map(|(path, next)| NearEnd::of(path, counter::END - next)).collect()

@@ -19,10 +19,10 @@ use zklockbench_locks::driver::Processes;
 use zklockbench_scenario::{DriverProcesses, TrialSpec};
 use zklockbench_zk::{Access, Target};
 
-/// Faults that hit a contender's whole process, so that few contenders should share one.
+/// Faults that hit a contender's whole process, so few contenders should share a process.
 const OF_PROCESSES: [&str; 2] = ["crash", "freeze"];
-/// Default maximum number of processes with such faults: a virtual machine for each of a hundred contenders
-/// would measure the machine.
+/// Default maximum number of processes with such faults: a hundred virtual machines for a hundred contenders would
+/// distort the measurement.
 const FOR_FAULTS: usize = 8;
 
 /// Drivers that take the locks of a trial's contenders. A mixed strategy has a slot for each lock, which is empty for the suite's
@@ -63,7 +63,7 @@ impl Drivers {
         self.0.iter().flatten()
     }
 
-    /// Number of locks of the strategy, and the slots that drivers take.
+    /// Number of locks of the strategy, and the drivers' slots.
     pub fn places(&self) -> (usize, impl Iterator<Item = (usize, &Driver)>) {
         let taken = self.0.iter().enumerate();
         (self.0.len(), taken.filter_map(|(place, driver)| Some((place, driver.as_ref()?))))
@@ -84,7 +84,7 @@ impl Drivers {
         }
     }
 
-    /// Measures the overhead of the drivers' pipes until the measured phase begins, which must not be
+    /// Measures the overhead of the drivers' pipes until the measured phase begins, because that phase must not be
     /// disturbed.
     pub async fn measure_until_measured(&self, window: &watch::Sender<Window>) -> Infallible {
         let mut window = window.subscribe();
@@ -113,7 +113,7 @@ impl Drivers {
     }
 }
 
-/// Number of processes for a trial's contenders, each of which serves at most that many.
+/// Number of processes for a trial's contenders, if each process serves at most that many.
 fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
     let contenders = spec.contenders.max(1);
     let breaks_processes = spec.faults.iter().any(|fault| OF_PROCESSES.contains(&fault.kind.as_str()));

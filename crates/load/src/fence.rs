@@ -1,4 +1,4 @@
-//! A resource guarded by a lock, which accepts writes only with a token not older than the newest it has seen.
+//! A resource guarded by a lock. It rejects writes with a token older than the newest so far.
 //!
 //! Every holder writes when it enters and before it leaves. A lock with expiring sessions cannot exclude a holder that does not
 //! know of its expiry yet; the resource can.
@@ -39,7 +39,7 @@ impl Default for Newest {
     }
 }
 
-/// Whether `own` is older than the newest token; otherwise `own` becomes the newest.
+/// Whether `own` is older than the newest token; if not, `own` becomes the newest.
 fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
     let is_older = *newest > own;
     *newest = own.max(*newest);
@@ -47,8 +47,8 @@ fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
 }
 
 impl Fence {
-    /// Records a write of a holder and returns whether it is accepted; `None` without a token. `is_stale` if
-    /// another contender has entered since, so that this write would undo the other's.
+    /// Records a write of a holder and returns whether it is accepted; `None` without a token. `is_stale`: another
+    /// contender has entered since, so this write would undo the other contender's.
     pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);

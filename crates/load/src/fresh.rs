@@ -19,7 +19,7 @@ pub struct FreshLocks {
     count: u64,
     /// Whether the contender must create each lock's directory.
     needs_directory: bool,
-    /// Path of the present lock, if the contender must create its directory.
+    /// Path of the current lock, if the contender must create its directory.
     missing: Option<String>,
 }
 
@@ -28,7 +28,7 @@ impl FreshLocks {
         Self { count: 0, needs_directory: needs_directory(shared), missing: None }
     }
 
-    /// A lock object for a path that does not exist.
+    /// Creates a lock object for a path that does not exist.
     pub fn next(&mut self, shared: &Shared, contender: usize) -> Box<dyn Strategy> {
         self.count += 1;
         let directory = shared.lock_states.path(shared.lock_of(contender));
@@ -37,7 +37,7 @@ impl FreshLocks {
         shared.build_at(contender, path)
     }
 
-    /// Acquires a lock, whose directory may have to be created before.
+    /// Acquires a lock, whose directory may have to be created first.
     pub async fn acquire(
         &self,
         strategy: &mut dyn Strategy,

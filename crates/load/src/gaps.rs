@@ -9,8 +9,8 @@ use zklockbench_core::locked::locked;
 const SHORTEST_GAP_US: u64 = 5_000;
 const GAPS_KEPT: usize = 10_000;
 
-/// Gaps of each lock separately, because a served lock must not hide a blocked one. A gap lasts from one acquisition to the next,
-/// or from the first waiter if there was none before. Only kept in trials with faults.
+/// Gaps of each lock separately, because a served lock must not hide a blocked one. A gap lasts from one acquisition to
+/// the next, or from the first waiter if there was no acquisition before. Only kept in trials with faults.
 #[derive(Debug, Default)]
 pub struct Gaps {
     locks: Vec<Mutex<OfLock>>,
@@ -21,8 +21,8 @@ pub struct Gaps {
 #[derive(Debug, Default)]
 struct OfLock {
     waiting: u64,
-    /// Time since which the lock has been wanted and not acquired. A contender that gives up has not acquired
-    /// it either.
+    /// Time since which the lock has been wanted and not acquired. A contender that times out has not acquired it
+    /// either.
     since: Option<Stamp>,
     given_up: Stamp,
     acquired: Option<Stamp>,

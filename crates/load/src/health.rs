@@ -141,7 +141,7 @@ fn invalid_by_lag(share: f64) -> Option<String> {
     })
 }
 
-/// Lateness of the generator's timer that is no fault on a busy host.
+/// Largest lateness of the generator's timer that is acceptable on a busy host.
 const TIMER_US: f64 = 2_000.0;
 
 fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {

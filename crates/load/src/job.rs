@@ -114,7 +114,7 @@ impl Job {
     /// published.
     pub async fn next(&self, after: Option<&str>) -> Result<Option<(String, PublishedRun)>, Error> {
         loop {
-            // In this order, so that everything published before the end is seen.
+            // In this order, so that the last run published before the end is not missed.
             let (is_over, leads) =
                 (self.is_there(&self.ended()).await?, self.is_there(&self.leader()).await?);
             let now = CaughtUp::with(&self.client).await;

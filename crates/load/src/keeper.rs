@@ -39,7 +39,7 @@ const NICE: i32 = 10;
 pub enum Note {
     /// An action of a contender.
     Did(Moment),
-    /// Data about the entry of a contender at that time that only the servers' logs have.
+    /// Data about the acquisition of a contender at that time that only the servers' logs have.
     Lacks(Stamp, usize, MissingPart),
     /// Transaction as of which a contender had entered, known only afterwards.
     EnteredAsOf(EnteredAsOf),
@@ -47,7 +47,7 @@ pub enum Note {
 
 enum Message {
     Notes(usize, Vec<Note>),
-    /// End of the trial, with the present logs unless they were followed.
+    /// End of the trial, with the current logs unless they were followed.
     End(Option<Logs>),
 }
 
@@ -92,7 +92,7 @@ pub struct Kept {
     pub lives: Lives,
     /// Reason why the servers' logs could not be read.
     pub unread: Option<String>,
-    /// Transactions that are in no log although later ones are.
+    /// Number of transactions missing from all logs although later ones are logged.
     pub missing: u64,
     /// First interferences of other programs' sessions with the trial's nodes, one sentence each.
     pub interference: Vec<String>,
@@ -305,7 +305,7 @@ fn interfered(transaction: &Transaction) -> Option<String> {
         Happened::Written => "wrote",
         Happened::Deleted => "deleted",
     };
-    Some(format!("session {session:#x}, which is none of this run's, {did} {}", shown(&first.path, 200)))
+    Some(format!("session {session:#x}, which is not from this run, {did} {}", shown(&first.path, 200)))
 }
 
 fn of(life: transactions::NodeLife) -> (i64, Life) {
@@ -378,7 +378,7 @@ mod tests {
         // Given a keeper that does nothing
         let (to, _from) = sync_channel(2);
         let mut notes = Notes { to: Some(to), ..Notes::default() };
-        // When more comes than fits
+        // When more arrives than fits
         (0..AT_ONCE as u64 * 3 + 5).for_each(|at| notes.note(asks(at, 0)));
         notes.hand_over();
         // Then the rest is counted as lost
@@ -389,7 +389,7 @@ mod tests {
     async fn disk_failure_is_an_error_instead_of_less_evidence() {
         let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
         let mut notes = keeper.notes_of(0);
-        // More than is sorted in memory
+        // More than can be sorted in memory
         (0..2 * RUN as u64).for_each(|at| notes.note(asks(at, 0)));
         notes.hand_over();
         assert_eq!(notes.lost, 0);

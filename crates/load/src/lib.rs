@@ -92,8 +92,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Targets of the contenders' sessions: the same for all, or a separate proxy address for each. With
-    /// separate addresses, the effect of a fault on a contender's connections outlasts its session.
+    /// Targets of the contenders' sessions: one for all, or a separate proxy address for each. With separate addresses,
+    /// the effect of a fault on a contender's connections outlasts its session.
     fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
         let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
         let through =
@@ -105,8 +105,8 @@ impl Environment {
         self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
     }
 
-    /// Servers whose counters and elections are observed by this worker: only by one of several, so that
-    /// nothing counts twice.
+    /// Servers whose counters and elections this worker observes. Only one of several workers does, so that nothing is
+    /// counted twice.
     fn observed_servers(&self) -> &[String] {
         if self.slice().leads() { &self.servers } else { &[] }
     }
@@ -148,7 +148,7 @@ pub enum EnvironmentEvent<'a> {
         /// Total number, if the scenario specifies it.
         of: Option<u64>,
     },
-    /// An event that may interest a user who is watching.
+    /// An event that may interest a user watching the run.
     Note(&'a str),
     /// A warning for the user; it is repeated at the end.
     Warning(&'a str),
@@ -194,7 +194,7 @@ pub async fn count(
         faults: Vec::new(),
         ..spec.clone()
     };
-    // Progress and times of this trial do not matter.
+    // This trial's progress and times do not matter.
     let only_warnings = |event: EnvironmentEvent<'_>| {
         if matches!(event, EnvironmentEvent::Warning(_)) {
             sink(event);

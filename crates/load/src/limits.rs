@@ -90,10 +90,10 @@ const BEFORE: usize = 10;
 const BETWEEN_BEFORE: Duration = Duration::from_millis(50);
 /// Number of rounds whose median counts, so that one slow answer does not end the run.
 const ROUNDS: usize = 6;
-/// Minimum rise of the latency. If a request takes a millisecond, a hiccup of the network or of a host is
-/// several times as long.
+/// Minimum rise of the latency. If a request takes a millisecond, a hiccup of the network or the host takes several
+/// times as long.
 const RISE_AT_LEAST: Duration = Duration::from_millis(10);
-/// Time limit of an answer; slower ones count as this long.
+/// Time limit for an answer; slower answers count as this long.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Number of rounds over which the request rate is averaged, and the allowed excess over the limit.
 const RATE_ROUNDS: usize = 20;
@@ -166,7 +166,7 @@ impl Probes {
         Ok(Self { servers: probes })
     }
 
-    /// Median latency of some rounds.
+    /// Median latency of several rounds.
     async fn usual(&mut self) -> Duration {
         let mut rounds = Vec::new();
         for _ in 0..BEFORE {

@@ -1,6 +1,6 @@
-//! State of one lock path, shared by the contenders of this process: who is inside, arrival order, and
-//! release stamps for handoffs and notifications. Uses atomics; mutexes are limited to trials with faults or
-//! histories. Whether the lock excludes is judged later, from the contenders' moments.
+//! State of one lock path, shared by the contenders of this process: the contenders inside, the order of arrival, and
+//! release stamps for handoffs and notifications. Uses atomics; mutexes are limited to trials with faults or histories.
+//! Whether the lock excludes is judged later, from the contenders' moments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ use zklockbench_zk::changes::ChangeLog;
 
 /// Number of release stamps kept; a notification is never later than this many releases.
 const REMEMBERED: usize = 1 << 14;
-/// Number of recent releases kept for notifications that do not identify their release. A contender that
-/// loses race after race only processes its notifications when it enters at last.
+/// Number of recent releases kept for notifications that do not identify their release. A contender that loses many
+/// races processes its notifications only when it finally enters.
 const LATEST: usize = 1 << 12;
 /// Maximum number of positions by which simultaneous releases may be recorded out of order.
 const NEARBY: usize = 16;
@@ -30,7 +30,7 @@ const NO_NUMBER: i64 = i64::MIN;
 /// Placeholder for no lock.
 const NOWHERE: usize = usize::MAX;
 
-/// Lock that each contender is inside, if any. A contender is inside at most one, so all locks of a trial
+/// The lock that each contender is inside, if any. A contender is inside at most one lock, so all locks of a trial
 /// share this.
 #[derive(Debug)]
 pub struct Presences(Box<[AtomicUsize]>);
@@ -73,7 +73,7 @@ pub struct LockState {
     /// Latest release call while more contenders wanted to enter than fit.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
-    /// Stamp of the latest entry.
+    /// Stamp of the latest acquisition.
     entered: AtomicU64,
     arrivals: AtomicU64,
     /// Latest arrivals that have been served, in descending order: as many as may be inside together.
@@ -115,7 +115,7 @@ impl Release {
 }
 
 impl LockState {
-    /// A free lock of that kind; for a semaphore, each contender requests this many leases.
+    /// A free lock of that kind. For a semaphore, each contender requests this many leases.
     #[cfg(test)]
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
         Self::among(Arc::new(Presences::of(contenders)), 0, path, kind, leases)
@@ -173,8 +173,7 @@ impl LockState {
         self
     }
 
-    /// Sets whether other workers' contenders may use the lock, too. This state then only knows a part of the
-    /// holders.
+    /// Sets whether other workers' contenders may also use the lock. This state then knows only some of the holders.
     pub fn with_strangers(self, has_strangers: bool) -> Self {
         Self { has_strangers, ..self }
     }
@@ -187,7 +186,7 @@ impl LockState {
         if self.queue.is_empty() { &self.path } else { &self.queue }
     }
 
-    /// Whether a node's number is that of a holder, instead of an intermediate step.
+    /// Whether a node's number is a holder's, instead of an intermediate step's.
     pub fn is_of_a_holder(&self, node: &str) -> bool {
         self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
     }
@@ -210,7 +209,7 @@ impl LockState {
     /// Records that an acquire was served. Returns whether it was overtaken by as many later arrivals as may
     /// be inside together. Fewer do not count, because there were enough leases for all of them.
     pub fn serve(&self, arrival: u64) -> bool {
-        // Each position keeps the later of two arrivals, and passes the earlier one on.
+        // Each position keeps the later of two arrivals, and passes on the earlier one.
         let mut earlier = arrival;
         for place in &self.latest_served {
             earlier = place.fetch_max(earlier, Ordering::AcqRel).min(earlier);
@@ -276,8 +275,7 @@ impl LockState {
         }
     }
 
-    /// Requested and possible total hold time in a measured phase of that length; `None` if the holds are
-    /// possible.
+    /// Requested and possible total hold time in a measured phase of that length; `None` if the holds fit.
     pub fn impossible_holds(&self, measured_us: u64) -> Option<(u64, u64)> {
         let asked_us = self.asked_us.load(Ordering::Relaxed);
         let possible_us = measured_us.saturating_mul(self.capacity as u64);
@@ -333,7 +331,7 @@ impl LockState {
         latest.load(Ordering::Acquire)
     }
 
-    /// Stamp of the previous entry; `None` for the first one, and if several may be inside.
+    /// Stamp of the previous acquisition; `None` for the first one, and if several may be inside.
     pub fn follows(&self, claim: LockClaim, now: Stamp) -> Option<Stamp> {
         let before = self.entered.swap(now, Ordering::AcqRel);
         let is_alone = claim.mode == Mode::Write && self.capacity == 1;
@@ -386,7 +384,7 @@ mod tests {
         type Stays<'a> = &'a [(LockClaim, bool)];
         let (write, read) = (LockClaim::WRITE, LockClaim::READ);
         let two = LockClaim { leases: 2, ..write };
-        // The claims of those inside when the last one enters
+        // The claims of the contenders inside when the last one enters
         let cases: [(LockKind, Stays<'_>); 6] = [
             (LockKind::Mutex, &[(write, false), (write, true)]),
             (LockKind::ReadWrite, &[(read, false), (read, false), (write, true)]),
@@ -492,7 +490,7 @@ mod tests {
 
     #[test]
     fn release_is_a_handoff_only_if_a_waiter_was_blocked() {
-        // Two leases and two contenders: none is ever blocked.
+        // Two leases and two contenders: neither is ever blocked.
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
         for contender in [0, 1] {
             let _ = lock_state.arrive(LockClaim::WRITE);

@@ -21,7 +21,7 @@ pub struct LockTemplate {
     pub leases: u32,
     /// Directory of the holders' nodes, relative to the lock's path.
     pub below: &'static str,
-    /// Whether contenders of other workers use the locks, too.
+    /// Whether contenders of other workers also use the locks.
     pub has_strangers: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Data about entries that contenders could not know and the servers' logs contain: the transaction that created a node if the
-//! create was answered without it, and the transaction of an event that came without it.
+//! Data about acquisitions that only the servers' logs contain: the transaction that created a node if the create was
+//! answered without it, and the transaction of an event that arrived without it.
 
 use std::io;
 
@@ -12,12 +12,12 @@ use zklockbench_locks::QueueNode;
 use zklockbench_record::EnteredAsOf;
 use zklockbench_zk::{EventKind, Session};
 
-/// Unknown data of an entry. Paths are numbers from [`number_of`].
+/// Unknown data of an acquisition. Paths are numbers from [`number_of`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingPart {
     /// Path of the node, if the transaction that created it was not reported.
     node: Option<u64>,
-    /// Event that let the contender in, if it came without its transaction.
+    /// Event that admitted the contender, if it arrived without its transaction.
     event: Option<UndatedEvent>,
 }
 
@@ -47,7 +47,7 @@ impl LoggedChange {
 }
 
 impl MissingPart {
-    /// Unknown data of an entry by that node; `None` if everything is known, or cannot be found out.
+    /// Unknown data of an acquisition with that node; `None` if everything is known, or cannot be found out.
     pub fn of_entry(session: &Session, node: &QueueNode) -> Option<Self> {
         let event = session.undated_event().and_then(|event| {
             let happened = match event.kind {
@@ -67,7 +67,7 @@ impl MissingPart {
         (node.is_some() || event.is_some()).then_some(Self { node, event })
     }
 
-    /// Questions about the entry of a contender at that time.
+    /// Questions about the acquisition of a contender at that time.
     pub fn questions(self, entered: Stamp, contender: usize) -> impl Iterator<Item = PathQuestion> {
         let Self { node, event } = self;
         let node = node.map(|path| PathQuestion { path, after: i64::MAX, first: None, entered, contender });
@@ -82,7 +82,7 @@ impl MissingPart {
     }
 }
 
-/// A question about the changes of one path, ordered after the last transaction that cannot be the answer.
+/// A question about the changes of one path, ordered by the last transaction before any possible answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PathQuestion {
     path: u64,
@@ -104,8 +104,8 @@ impl PathQuestion {
     }
 }
 
-/// Answers the questions by the changes in the servers' logs. Data missing from the logs stay unknown. The
-/// answers are the transactions that created nodes, and those of events.
+/// Answers the questions by the changes in the servers' logs. Data missing from the logs remain unknown. The answers
+/// are the transactions that created nodes, and the transactions of events.
 pub fn answer(
     questions: &Sorted<PathQuestion, (u64, i64)>,
     changes: &Changes,
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use zklockbench_record::Facts;
 
-    /// Answers about entries at 0, 1, ...: the transactions that created nodes, and those of events.
+    /// Answers about acquisitions at 0, 1, ...: the transactions that created nodes, and the transactions of events.
     fn answers(lacking: Vec<MissingPart>) -> [Vec<EnteredAsOf>; 2] {
         let questions = (0..).zip(lacking).flat_map(|(entered, missing)| missing.questions(entered, 0));
         let questions = Sorted::of(PathQuestion::order, questions.collect());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn event_is_dated_by_the_first_such_change_after_its_watch() {
+    fn event_is_dated_by_the_first_matching_change_after_its_watch() {
         let asked = [
             by_event("/l/own", Happened::Written, 12, 12),
             by_event("/l/own", Happened::Written, 30, 30),

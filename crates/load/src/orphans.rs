@@ -1,4 +1,5 @@
-//! Nodes that a trial's sessions left: in the locks' directories, where later contenders queue behind them, and beside those.
+//! Nodes left behind by a trial's sessions: in the locks' directories, where later contenders queue behind them, and
+//! beside them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const LOCKS: usize = 1_000;
 /// Maximum number of locks with which their directory is listed: a longer list exceeds the servers' packet limit.
 const LOCKS_LISTED: usize = 20_000;
 
-/// Nodes left after all contenders released.
+/// Nodes left after all contenders have released.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Orphans {
     pub count: u64,
@@ -28,7 +29,7 @@ pub struct Orphans {
     pub in_queues: u64,
     /// Number of ephemeral nodes that were seen. These may still disappear with their sessions.
     ephemeral: u64,
-    /// Path and session of the first ones.
+    /// Paths and sessions of the first nodes.
     pub named: Vec<String>,
 }
 
@@ -71,8 +72,9 @@ impl Before {
     }
 }
 
-/// Finds nodes left after all contenders released. Nodes of abandoned sessions disappear with those, so the search is repeated
-/// until no ephemeral one is left, or until every such session must have ended. `None` if the ensemble did not answer.
+/// Finds nodes left after all contenders released. Nodes of abandoned sessions disappear with the sessions, so the
+/// search is repeated until no ephemeral node is left, or until every abandoned session must have ended. `None` if the
+/// ensemble did not answer.
 pub async fn find(shared: &Shared, target: &Target, run: &str, before: &Before) -> Option<Orphans> {
     let until = clock::now() + clock::micros(shared.settling().orphans);
     let client = open(target).await.ok()?;
@@ -107,7 +109,7 @@ async fn in_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientE
     found.try_fold(Orphans::default(), async |sum, left| Ok(sum.and(left))).await
 }
 
-/// Nodes in the directory of the locks that are no lock.
+/// Nodes in the directory of the locks that do not belong to a lock.
 async fn beside_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientError> {
     if shared.lock_states.len() > LOCKS_LISTED {
         return Ok(Orphans::default());

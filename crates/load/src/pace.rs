@@ -93,7 +93,7 @@ impl Pace {
     }
 
     fn mode(&mut self) -> Mode {
-        // The draw is below 1, so a ratio of 1 makes every acquire a read, and 0 none.
+        // The draw is below 1, so with a ratio of 1 every acquire is a read, and with 0 none is.
         if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }
     }
 

@@ -1,13 +1,13 @@
-//! Progress: does every contender that wants the lock get it, and is nothing left that blocks it?
+//! Progress: whether every contender that wants the lock gets it, and nothing is left that blocks it.
 //!
 //! Progress is required only while the ensemble can serve, i.e. after the last fault has healed. The load then continues until
 //! all waiting contenders have been served. A measured phase ended by acquisitions would never end without any, so it is
 //! abandoned.
 //!
-//! An outage is shorter: a lock is free, contenders wait for it, and none gets it. That happens briefly in every lock between a
-//! release and the next acquisition. If it lasts longer than the lock itself explains, it is a result like any other, and its
-//! possible causes are searched for: servers that were away, a foreign node in the queue, or versions that can leave a request
-//! unprocessed.
+//! An outage is shorter: a lock is free and contenders wait for it, but none gets it. That happens briefly in every
+//! lock between a release and the next acquisition. If it lasts longer than the lock itself explains, it is a result
+//! like any other, and its possible causes are searched for: servers that were away, a foreign node in the queue, or
+//! versions that can leave a request unprocessed.
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within the tolerated limits.
 
@@ -40,11 +40,11 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// cause.
 const FREE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Continues the load until all present waiters have been served, and every free and wanted lock has been
-/// acquired. Returns the contenders that were not served.
+/// Continues the load until all current waiters have been served, and every free and wanted lock has been acquired.
+/// Returns the contenders that were not served.
 ///
-/// If acquires time out, no contender waits for long. A lock is therefore also stuck if it was free, wanted
-/// and not acquired for too long.
+/// If acquires time out, no contender waits for long. A lock is therefore also stuck if it was free, wanted and not
+/// acquired for too long.
 pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
     let mark = clock::now();
     let first = shared.board.acquired.load(Ordering::Acquire);
@@ -123,8 +123,8 @@ fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
     first
 }
 
-/// Returns with a reason after no lock was acquired for so long that none will be. Two contenders may wait
-/// for each other, or a node unknown to all contenders may block the queue.
+/// Returns with a reason after no lock was acquired for so long that none will be. Two contenders may be waiting for
+/// each other, or a node unknown to all contenders may block the queue.
 pub async fn give_up(shared: &Shared) -> String {
     let limit = patience(&shared.spec) + shared.sessions_outlast();
     let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
@@ -290,17 +290,16 @@ async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> 
     None
 }
 
-/// Nodes of a directory that are read.
+/// Nodes of a directory to read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NodesToRead {
     All,
-    /// The first one, and those that may be directories, with as few reads as possible because others are
-    /// waiting.
+    /// The first node, and nodes that may be directories, with as few reads as possible because others are waiting.
     First,
 }
 
-/// Ephemeral nodes in a lock's directory and its subdirectories. Successful reads, which servers count, are
-/// added to `reads`.
+/// Ephemeral nodes in a lock's directory and its subdirectories. Adds the successful reads, which servers count, to
+/// `reads`.
 async fn nodes(client: &Client, path: &str, which: NodesToRead, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let Ok(now) = CaughtUp::with(client).await else { return nodes };
@@ -402,8 +401,8 @@ fn needs_explanation(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
-/// The longest outage, if it requires an explanation, with signs of its cause: those seen meanwhile, the
-/// trial's servers, and the number of requests that lost their connection.
+/// The longest outage, if it requires an explanation, with signs of its cause: signs seen meanwhile, the trial's
+/// servers, and the number of requests that lost their connection.
 pub fn longest_standstill(
     shared: &Shared,
     begin: Stamp,
@@ -446,9 +445,8 @@ fn signs_of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> 
     })
 }
 
-/// Servers of versions that can leave a request unprocessed until the next one comes. Servers that were kept
-/// awake are excluded: there, a request waits for the next read at most, which does not explain a longer
-/// outage.
+/// Servers of versions that can leave a request unprocessed until the next one arrives. Servers that were kept awake
+/// are excluded: there, a request waits at most for the next read, which does not explain a longer outage.
 fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
     let versions: std::collections::BTreeSet<&str> = servers
         .iter()

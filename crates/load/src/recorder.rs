@@ -24,9 +24,9 @@ use zklockbench_record::{Deed, LockClaim, Moment, Occurrences, Tally};
 use zklockbench_scenario::{Load, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
-/// Number of entries from one series of reads to the next, for a lock that bypasses its session.
+/// Number of acquisitions from one series of reads to the next, for a lock that bypasses its session.
 const READ_ONE_IN: usize = 128;
-/// Number of consecutive entries that are read in a series.
+/// Number of consecutive acquisitions with reads in a series.
 const READS_IN_A_ROW: usize = 8;
 
 /// One acquire, from its intended start.
@@ -62,7 +62,7 @@ pub struct AcquiredLock {
     released_before: Stamp,
     /// Entry of the previous holder.
     entered_before: Option<Stamp>,
-    /// Time for which that holder blocked this acquire beyond the scenario's limit.
+    /// Time for which the previous holder blocked this acquire beyond the scenario's limit.
     blocked_us: u64,
     overtaken: bool,
     /// Overhead of the driver's pipe.
@@ -111,7 +111,7 @@ pub struct Recorder {
     /// Moments of a hold that are kept until its release has returned, because its transactions are unknown
     /// before.
     held_back: Vec<Moment>,
-    /// Transaction as of which the node of the present hold was last seen.
+    /// Transaction as of which the node of the current hold was last seen.
     there: Option<i64>,
 }
 
@@ -200,7 +200,7 @@ impl Recorder {
 
     /// Records the start of a hold, with data that will have changed by the time they are written.
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> AcquiredLock {
-        // The stamp of the other program counts, if there is one: the pipe's delay is not a part of the wait.
+        // If there is another program, its stamp counts: the pipe's delay is not part of the wait.
         let acquired = held.told.granted.unwrap_or_else(clock::now).max(attempt.called);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
@@ -264,8 +264,8 @@ impl Recorder {
     /// Reads the lock just before the release of a hold that bypassed the session, whose observations are unknown. The read shows
     /// at least a transaction as of which the hold had begun.
     ///
-    /// Only some entries are read, because each read costs the servers work. They are consecutive, because an entry is compared
-    /// with others that were read.
+    /// Only some acquisitions are read, because each read costs the servers work. They are consecutive, because an
+    /// acquisition is compared with others that were read.
     pub fn look_beside<'a>(
         &self,
         session: &'a Session,
@@ -282,7 +282,7 @@ impl Recorder {
         self.pass_on(Note::EnteredAsOf((entry.acquired, self.id, zxid)));
     }
 
-    /// Whether a read is needed to know as of which transaction the present hold began.
+    /// Whether a read is needed to learn as of which transaction the current hold began.
     pub fn looks_at_entry(&self) -> bool {
         let undated =
             |moment: &Moment| matches!(moment.deed, Deed::Enters { token: Some(_), zxid: None, .. });
@@ -294,14 +294,13 @@ impl Recorder {
         self.shared.orders_holds() && self.token.is_some()
     }
 
-    /// Whether the present hold has no node, or a node of which only the number is known, so that it is ordered by the holder's
-    /// writes.
+    /// Whether the current hold has no node, or a node of which only the number is known, so that it is ordered by the
+    /// holder's writes.
     pub fn writes_as_witness(&self) -> bool {
         self.shared.orders_holds() && self.token.is_none()
     }
 
-    /// Records a transaction as of which the present hold had begun, which also identifies a hold without a
-    /// node.
+    /// Records a transaction as of which the current hold had begun, which also identifies a hold without a node.
     pub fn write_begun(&mut self, begun: Option<i64>) {
         for moment in &mut self.held_back {
             if let Deed::Enters { token, zxid, .. } = &mut moment.deed {
@@ -312,7 +311,7 @@ impl Recorder {
         }
     }
 
-    /// Records a transaction as of which the present hold had not ended.
+    /// Records a transaction as of which the current hold had not ended.
     pub fn write_there(&mut self, there: Option<i64>) {
         self.there = there;
     }
@@ -549,7 +548,7 @@ impl Recorder {
         }
     }
 
-    /// Records a try that did not get the lock. It waited for nothing, so it is no sample of a wait.
+    /// Records a failed try. It did not wait, so it is not a sample of a wait.
     fn write_failed_try(&self, session: &Session, attempt: &Attempt, now: Stamp) {
         let requests = session.take_requests();
         let mut recorder = self.observation.recorder.borrow_mut();
@@ -561,8 +560,8 @@ impl Recorder {
         recorder.count(now, |counts| counts.failed_try_requests += requests);
     }
 
-    /// Records a wait that ended without the lock, as a lower bound of its length. Time after the measured
-    /// phase does not count.
+    /// Records a wait that ended without the lock, as a lower bound of its length. Time after the measured phase is
+    /// left out.
     pub fn write_unserved(&self, attempt: &Attempt, now: Stamp) {
         let mut recorder = self.observation.recorder.borrow_mut();
         if self.shared.signals.drain.is_cancelled() {
@@ -589,7 +588,7 @@ impl Recorder {
         self.tally_unserved(waited);
     }
 
-    /// Records an arrival for which the session was gone and no other could be opened.
+    /// Records an arrival whose session was gone, when no other could be opened.
     pub fn could_not_start(&self, turn: &Turn) {
         let (Some(served), Some(arrivals)) = (turn.arrival, &self.shared.open) else { return };
         arrivals.not_served(served.number);
@@ -651,7 +650,7 @@ impl Recorder {
         }
     }
 
-    /// Records what was kept; it is sorted by time later.
+    /// Records the moments that were held back; they are sorted by time later.
     pub fn note_held_back(&mut self) {
         let notes = &mut self.observation.log.borrow_mut().notes;
         self.held_back.drain(..).for_each(|moment| notes.note(Note::Did(moment)));

@@ -89,7 +89,7 @@ impl fmt::Display for MeetingError {
 }
 
 impl MeetingError {
-    /// Error of a run ended by this: a lost worker leaves the run unknown, and a different one is a usage
+    /// Error of a run that ended for this reason: a lost worker leaves the run unknown, and a different one is a usage
     /// error.
     pub fn error(&self) -> Error {
         match self {
@@ -107,7 +107,7 @@ type Released = Result<(), MeetingError>;
 pub enum MeetingPlace {
     Elsewhere,
     SameServers,
-    /// Below the same top-level node, by which servers count requests: a chroot.
+    /// Below the same top-level node as the locks, by which servers count requests: a chroot.
     SameNamespace,
 }
 
@@ -145,11 +145,11 @@ pub struct Meeting<'a> {
 }
 
 enum Come {
-    /// As the leader, which releases all: whether all are here, or why not.
+    /// This worker is the leader and releases all, or states why not.
     Leads(Released),
-    /// As a worker that waits until it is released or the leader is lost.
+    /// This worker waits until it is released or the leader is lost.
     Waits { released: OneshotWatcher, lost: OneshotWatcher },
-    /// Not at all, because the workers no longer continue together.
+    /// The workers no longer continue together.
     Failed(MeetingError),
 }
 
@@ -236,7 +236,7 @@ impl Rendezvous {
         }
     }
 
-    /// Comes to a meeting within the run. Worker 0 returns when all are there, the others at once.
+    /// Joins a meeting within the run. Worker 0 returns when all have joined, the others at once.
     pub async fn meet(&self, name: &str) -> Meeting<'_> {
         self.come(name, PATIENCE.max(self.patience)).await
     }
@@ -268,7 +268,7 @@ impl Rendezvous {
         } else {
             let (_, released) = self.look(&self.released(name)).await?;
             let (lives, lost) = self.look(&self.leader()).await?;
-            // At the first meeting the leader may come last.
+            // At the first meeting, the leader may be the last to join.
             if !lives && name != JOIN {
                 return Ok(Come::Failed(MeetingError::Lost(vec![0])));
             }
@@ -281,7 +281,7 @@ impl Rendezvous {
     async fn all_are_at(&self, name: &str) -> Released {
         let path = format!("{}/{name}", self.root);
         let is_first = name == JOIN;
-        // At the first meeting some workers have not come yet; those that have are alive or lost.
+        // At the first meeting, some workers have not joined yet; those that have are alive or lost.
         let mut expected: BTreeSet<usize> = if is_first { BTreeSet::new() } else { self.all().collect() };
         loop {
             let (there, came) = self.list(&path).await.map_err(|error| self.broken(&error))?;
@@ -334,7 +334,7 @@ impl Rendezvous {
         )
     }
 
-    /// Workers that have a node there, and a watch on the next change.
+    /// Workers that have a node at the path, and a watch on the next change.
     async fn list(&self, path: &str) -> Result<(BTreeSet<usize>, OneshotWatcher), ClientError> {
         let (names, watcher) = self.asked(|| self.client.list_and_watch_children(path)).await?;
         self.counts(|beside| beside.reads += 1);
@@ -489,7 +489,7 @@ impl Rendezvous {
 
     /// Waits for worker 0, which never leaves without a release unless it is lost.
     async fn wait_for(&self, name: &str, mut released: OneshotWatcher, mut lost: OneshotWatcher) -> Released {
-        // A release before this worker was here means failure.
+        // A release before this worker announced itself means failure.
         let mut is_alive = true;
         loop {
             if let Some(released) = self.read(name).await? {
@@ -506,7 +506,7 @@ impl Rendezvous {
             (_, released) = self.look(&self.released(name)).await.map_err(|error| self.broken(&error))?;
             let was_alive = is_alive;
             (is_alive, lost) = self.look(&self.leader()).await.map_err(|error| self.broken(&error))?;
-            // At the first meeting the leader may not have come yet, but it does not leave again.
+            // At the first meeting, the leader may not have joined yet, but it does not leave again.
             if name == JOIN && was_alive && !is_alive && event.event_type == EventType::NodeDeleted {
                 return Err(MeetingError::Lost(vec![0]));
             }

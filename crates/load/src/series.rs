@@ -1,4 +1,4 @@
-//! Course of a load in progress, in slots of equal length, which decides when the warm-up is over.
+//! Course of a load in progress, in slots of equal length, used to decide when the warm-up is over.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl SlotSeries {
         self.begin.store(start, Ordering::Release);
     }
 
-    /// Records an acquisition after that wait, unless it is beyond the last slot.
+    /// Records an acquisition and its wait, unless it is beyond the last slot.
     pub fn acquired(&self, at: Stamp, wait_us: u64) {
         let since = at.saturating_sub(self.begin.load(Ordering::Relaxed));
         let index = usize::try_from(since / self.slot_us).unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
-//! State that the contenders of one trial share with the conductor: atomics and signals, times without an
-//! acquisition; and for each contender, its outside controls and its visible state.
+//! State that the contenders of one trial share with the conductor: atomics, signals and times without an acquisition;
+//! and for each contender, its controls and its visible state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -64,7 +64,7 @@ impl Default for Signals {
     }
 }
 
-/// The first contender that has acquired as often as it should.
+/// The first contender to reach its number of acquisitions.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstDone {
     pub at: Stamp,
@@ -83,18 +83,18 @@ pub struct Board {
     /// Longest negotiated session timeout, in milliseconds.
     pub negotiated_ms: AtomicU64,
     pub acquired_before: AtomicU64,
-    /// Time at which the first contender had acquired as often as it should, with the total of all contenders
-    /// by then.
+    /// Time at which the first contender reached its number of acquisitions, and the total of all contenders at that
+    /// time.
     pub first_done: OnceLock<FirstDone>,
     /// Longest time so far for which the lock was free and a contender waited for it.
     pub standstill_us: AtomicU64,
     pub standstill_began: AtomicU64,
     /// Signs seen in long outages.
     pub signs: Mutex<BTreeSet<String>>,
-    /// Reads by which the suite inspected the lock meanwhile: the servers count them, although the lock did
-    /// not request them.
+    /// Reads by which the suite inspected the lock during outages. The servers count them, although the lock did not
+    /// request them.
     pub looked: AtomicU64,
-    /// Such inspections in progress: the servers' count of their reads is unknown.
+    /// Inspections in progress. While there are any, the servers' count of the suite's reads is unknown.
     pub looking: AtomicU64,
     /// First breach of the protocol by a server.
     pub breach: OnceLock<String>,
@@ -117,7 +117,7 @@ pub struct Shared {
     pub entry: Entry,
     /// Processes of other programs that take the locks, if there are any.
     pub drivers: Drivers,
-    /// Targets of sessions: a separate one for each contender, or the only one for all.
+    /// Targets of sessions: a separate one for each contender, or one for all.
     targets: Vec<Target>,
     /// Counter of the lock's traffic, if there is one, and the target that bypasses it.
     pub wire: Option<(Arc<Wire>, Target)>,
@@ -214,7 +214,7 @@ impl Shared {
     /// Determines whether the servers' logs can be read: only those of the suite's own servers, and on other
     /// hosts only if evidence is kept for each hold.
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
-        // The servers' logs have nothing about another system's lock.
+        // The servers' logs contain nothing about another system's lock.
         let own = own.filter(|_| self.entry.card.other_system().is_none());
         let reads_logs =
             own.is_some_and(|own| own.logs_at_hand().is_some() || (own.has_logs() && self.keeps_evidence()));
@@ -238,8 +238,8 @@ impl Shared {
         self.slice.is_part() && self.keeps_history
     }
 
-    /// Whether each hold is recorded with evidence besides its length: its session, its writes, and as of
-    /// which transaction it was found.
+    /// Whether each hold is recorded with evidence: its session, its writes, and the transaction as of which it was
+    /// found.
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
     }
@@ -312,8 +312,8 @@ impl Shared {
             .fold(FencingCounts::default(), |sum, lock_state| sum + lock_state.fence.counts())
     }
 
-    /// Time by which sessions outlast the scenario's timeout: servers have a minimum, and some drivers their
-    /// own.
+    /// Time by which sessions outlast the scenario's timeout, because servers have a minimum, and some drivers use
+    /// their own.
     pub fn sessions_outlast(&self) -> Duration {
         self.negotiated().saturating_sub(self.spec.session_timeout)
     }
@@ -323,7 +323,7 @@ impl Shared {
         Duration::from_millis(self.board.negotiated_ms.load(Ordering::Acquire))
     }
 
-    /// Waiting times at the end of the trial, given the negotiated timeouts.
+    /// Waiting times at the end of the trial, for the negotiated timeouts.
     pub fn settling(&self) -> Settling {
         self.spec.settling.and_for(self.sessions_outlast())
     }
@@ -340,7 +340,7 @@ pub struct Control {
     pub gate: Arc<Gate>,
     pub admission: Arc<Admission>,
     pub clock: DeadlineClock,
-    /// Orders to die in the middle of an activity, and to come back as a new process.
+    /// Orders to die in the middle of an activity, and to return as a new process.
     pub crashes: Arc<CrashOrders>,
     waits_since: AtomicU64,
     /// Time of the last grant by a driver; 0 before the first.

@@ -8,7 +8,7 @@ use zklockbench_scenario::TrialSpec;
 
 /// Smallest tolerance of a timeout: a lock needs some requests to leave its queue.
 const AT_LEAST: Duration = Duration::from_millis(100);
-/// Tolerance of a try, which is all requests.
+/// Tolerance of a try, which consists only of requests.
 const OF_TRIES: Duration = Duration::from_secs(1);
 
 fn tolerance(timeout: Duration) -> Duration {

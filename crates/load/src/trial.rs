@@ -131,14 +131,14 @@ struct Conductor<'a> {
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
     /// Generator threads that returned no record.
     missing_threads: usize,
-    /// Keeper, until its data are taken.
+    /// Keeper of the contenders' notes, until its data are taken.
     keeper: Option<Keeper>,
     started_at: SystemTime,
     /// `started_at` by the process clock.
     began: Stamp,
     wall: WallClock,
     phases: Vec<Phase>,
-    /// Set if some contenders had no session; the others were measured all the same.
+    /// Set if some contenders had no session; the others were still measured.
     too_few: Option<CutShort>,
     cut_short: Option<CutShort>,
     /// Elections observed from the start of the load to its end.
@@ -160,7 +160,7 @@ struct ObservedLoad {
     near_end: Vec<NearEnd>,
     /// Time between the workers' starts, if this worker determines it.
     spread: Option<Result<Duration, String>>,
-    /// Requests of the workers' meetings to the servers meanwhile.
+    /// Requests of the workers' meetings to the servers during the load.
     met: Option<Beside>,
 }
 
@@ -269,7 +269,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Comes to a meeting of this trial, if there are several workers.
+    /// Joins a meeting of this trial, if there are several workers.
     async fn come_to(&mut self, what: Meets) -> Option<Meeting<'a>> {
         let rendezvous = self.environment.rendezvous.as_ref()?;
         let name = what.of_trial(self.shared.spec.index);
@@ -494,8 +494,8 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Records of the threads that end by themselves, or soon after the abort that follows. A thread that hangs
-/// or panicked returns none.
+/// Collects the records of the threads that end by themselves, or soon after the abort that follows. A thread that
+/// hangs or panicked returns none.
 async fn collect<R>(
     threads: &mut Vec<oneshot::Receiver<R>>,
     abort: &CancellationToken,
@@ -524,8 +524,8 @@ async fn all_finished(shared: &Shared) {
     }
 }
 
-/// Returns when no server has accepted a connection for as long as a session lives: no contender can hold
-/// anything any more. A server that comes back sooner is tolerated.
+/// Returns when no server has accepted a connection for as long as a session lives: no contender can still hold a lock.
+/// A server that returns sooner is tolerated.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let lives = shared.spec.session_timeout.max(shared.negotiated());

@@ -35,7 +35,7 @@ impl UnservedTime {
         self.total_us.fetch_add(at.saturating_sub(from), Ordering::AcqRel);
     }
 
-    /// Records that no acquire can succeed any more. Contenders learn this from an error, and none waits.
+    /// Records that no acquire can succeed any more. An error reports this to contenders, so none waits.
     pub fn used_up(&self) {
         self.is_used_up.store(true, Ordering::Release);
     }

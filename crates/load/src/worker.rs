@@ -35,11 +35,11 @@ pub struct ThreadRecord {
     pub part: Part,
     /// Notes for the trial's judge that could not be stored.
     pub lost: u64,
-    /// Gaps in keeping servers awake.
+    /// Times during which servers were not kept awake.
     pub unread: Vec<Unread>,
 }
 
-/// Starts a thread for its share; its record follows when all contenders have ended or the trial is aborted.
+/// Starts a thread for its share of contenders. It returns its record when all have ended or the trial is aborted.
 pub fn spawn(
     shared: Arc<Shared>,
     share: Share,

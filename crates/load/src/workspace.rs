@@ -17,8 +17,8 @@ use zklockbench_scenario::Slice;
 use zklockbench_zk::throttle::Throttle;
 use zklockbench_zk::{CaughtUp, Failure, Target, reach, why_not_counting};
 
-/// Top-level node of everything that the suite does. There is only one for all runs, because servers keep
-/// metrics for each top-level node forever.
+/// Top-level node of all nodes of the suite. There is only one for all runs, because servers keep metrics for each
+/// top-level node forever.
 pub const TOP: &str = "/zklockbench";
 
 /// Top-level node of the workers' meetings. It is separate from that of the locks, so that the servers' count
@@ -84,8 +84,8 @@ impl Workspace {
         }
     }
 
-    /// Shows other users of the ensemble that the run is alive, by an ephemeral node in a separate session.
-    /// This distinguishes leftovers of a killed run from a run between two trials.
+    /// Shows other users of the ensemble that the run is alive, by an ephemeral node in a separate session. This
+    /// distinguishes the leftovers of a killed run from a run between two trials.
     pub async fn show_life(&self) -> Result<SignOfLife, Error> {
         let client = self.alive().await?;
         let marked = client.set_data(&self.root, SHOWS_LIFE, None).await;
@@ -152,7 +152,7 @@ impl Workspace {
         Ok(root)
     }
 
-    /// Creates a node for another purpose than a trial; returns its path. [`Workspace::clear`] removes it.
+    /// Creates a node that does not belong to a trial; returns its path. [`Workspace::clear`] removes it.
     pub async fn place(&self, name: &str) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let path = format!("{}/{name}", self.root);
@@ -222,8 +222,8 @@ fn missing_chroot(target: &Target, remedy: &str) -> Error {
     Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or drop it"))
 }
 
-/// Creates the chroot of a connect string, and missing nodes above it. Existing nodes are unchanged; created
-/// ones stay after the run, and any client may use them.
+/// Creates the chroot of a connect string, and missing nodes above it. Existing nodes are unchanged; created nodes
+/// remain after the run, and any client may use them.
 pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     let (servers, chroot) = target.parts();
     let above = Target { connect: servers.to_owned(), access: target.access.clone() };
@@ -271,7 +271,7 @@ async fn remove_run(target: &Target, root: &str, throttle: Option<&Throttle>) ->
     remove_root(&client, root).await.map_err(|error| refused(target, "delete", root, error))
 }
 
-/// Like [`remove_run`], with an existing session and without a rate limit.
+/// Like [`remove_run`], but with an existing session and without a rate limit.
 pub(super) async fn remove_root(client: &Client, root: &str) -> Result<(), ClientError> {
     remove_tree(client, root, None).await?;
     let top = root.rsplit_once('/').map_or(root, |(top, _)| top);
@@ -296,7 +296,7 @@ pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duratio
     let opening = async {
         loop {
             match target.client(asked).await {
-                // A short timeout may end before a busy server answers.
+                // A session with a short timeout may end before a busy server answers.
                 Err(Failure::NotConnected(_)) => tokio::time::sleep(TRIES_AGAIN).await,
                 opened => return opened,
             }
@@ -328,7 +328,7 @@ async fn opened(
     failed(format!("{why}. {seen}"))
 }
 
-/// Waits until TLS has proved impossible with every server; the client library would try again until its deadline.
+/// Waits until TLS has failed with every server; the client library would retry until its deadline.
 async fn no_tls(target: &Target) -> String {
     const PATIENCE: Duration = Duration::from_secs(2);
     tokio::time::sleep(PATIENCE).await;
@@ -397,7 +397,7 @@ pub struct Leftover {
     pub run_id: String,
     /// Number of nodes, including the run's root.
     pub nodes: usize,
-    /// Number of ephemeral nodes: a session is alive.
+    /// Number of ephemeral nodes; if there are any, a session is alive.
     pub ephemeral: usize,
     /// Creation time of the newest node, by the servers' clock.
     pub newest: SystemTime,

@@ -29,7 +29,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The driver's name and version, and those of the libraries inside it.
+    /// Name and version of the driver, and of the libraries inside it.
     pub fn said(&self) -> String {
         let inside = self.ready.inside.iter().map(|(name, version)| format!("{name} {version}"));
         let inside: Vec<String> = inside.collect();
@@ -41,7 +41,7 @@ impl Program {
 #[derive(Debug, Clone, Copy)]
 pub struct DrivenLock {
     pub program: &'static Program,
-    /// Lock's name within the driver.
+    /// Name of the lock within the driver.
     pub name: &'static str,
     pub abilities: &'static Abilities,
 }
@@ -193,7 +193,7 @@ fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, Str
             let words: Vec<&'static str> = parameter.one_of.iter().map(String::as_str).collect();
             (ParamKind::OneOf(Box::leak(words.into_boxed_slice())), word.clone())
         }
-        Value::String(word) => return Err(format!("`{word}` is no time, and not among `one_of`")),
+        Value::String(word) => return Err(format!("`{word}` is neither a time nor among `one_of`")),
         other => return Err(format!("{other} is no number, no text, not true and not false")),
     };
     Ok(Param { name, kind, default: leaked(default), doc: &parameter.doc })
@@ -251,11 +251,11 @@ impl Strategy for Driven {
         };
         let left = |deadline: clock::Stamp| match patience.tries_once {
             true => Duration::ZERO,
-            // Less than a millisecond must not become a try.
+            // A timeout below a millisecond must not become a try.
             false => Duration::from_micros(deadline.saturating_sub(patience.clock.now())).max(SHORTEST),
         };
         session.is_passed_by();
-        // The driver keeps the time, and every wait gets one answer, even if cancelled.
+        // The driver measures the time, and every wait gets one answer, even if cancelled.
         let cancel = CancellationToken::new();
         let shown = Patience { deadline: None, tries_once: false, cancel, ..patience.clone() };
         let wanted = AcquireWanted { on: &self.path, mode, timeout: patience.deadline.map(left) };

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_one_for_each_path_and_process_and_goes_with_its_last_owner() {
+    fn state_is_shared_per_path_and_process_and_dropped_with_its_last_owner() {
         static THINGS: InProcess<Mutex<u8>> = InProcess::new();
         let one = THINGS.of("/lock", 0);
         *one.lock().unwrap() = 7;

@@ -82,10 +82,10 @@ pub struct Held {
     pub told: Told,
 }
 
-/// A driver's report about a lock that it took; empty for the suite's own locks.
+/// A driver's report about a lock that it acquired; empty for the suite's own locks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
-    /// When the driver's library had granted the lock.
+    /// Time at which the driver's library granted the lock.
     pub granted: Option<Stamp>,
     /// Time spent in the driver's pipes.
     pub pipe_us: Option<u64>,
@@ -141,10 +141,10 @@ impl From<Ended> for AcquireError {
     }
 }
 
-/// Configuration of a strategy: the lock's path and its parameters.
+/// Configuration of a strategy: path and parameters of the lock.
 #[derive(Debug, Clone)]
 pub struct LockConfig {
-    /// Lock's directory, which exists already.
+    /// Directory of the lock, which already exists.
     pub path: String,
     pub params: Params,
     pub contender: usize,
@@ -215,7 +215,7 @@ fn duration_of(params: &Params, name: &str, default: Duration) -> Duration {
     }
 }
 
-/// Releases a lock that consists of nothing but its queue node.
+/// Releases a lock that consists only of its queue node.
 async fn leave(session: &Session, held: Held) -> Result<(), Failure> {
     match held.node {
         Some(node) => node.leave(session).await,

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_use_its_locks_in_turns_with_their_own_parameters() {
+    fn contenders_of_a_mix_alternate_between_its_locks_and_parameters() {
         let entry = find("baton+curator-mutex").unwrap();
         assert!(entry.card.guarantees.fifo && entry.card.batch_cost.is_none());
         assert!(entry.card.params.iter().any(|param| param.name == "curator-mutex.retry_times"));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_that_let_different_contenders_in_are_not_mixed() {
+    fn locks_that_admit_different_contenders_are_not_mixed() {
         assert!(find("baton+curator-semaphore").is_none() && find("baton+none-such").is_none());
     }
 }

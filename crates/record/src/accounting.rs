@@ -215,7 +215,7 @@ fn summed(servers: &[ServerCounters], key: &str) -> Option<u64> {
     deltas(servers, key).map(|deltas| deltas.iter().sum())
 }
 
-/// Number of writes that every server applied; `None` if the servers disagree.
+/// Number of writes that every server applied; `None` if the servers differ.
 fn applied(servers: &[ServerCounters], key: &str) -> Option<u64> {
     let deltas = deltas(servers, key)?;
     let first = *deltas.first()?;
@@ -254,7 +254,7 @@ pub struct Counting {
     pub turns: CountedTurns,
     /// Counts of these cycles.
     pub counted: WireCounts,
-    /// Notifications caused by the releases of these cycles, including those to the releasers; `None` if
+    /// Notifications caused by the releases of these cycles, including notifications to the releasers; `None` if
     /// unknown.
     pub by_release: Option<u64>,
     /// Reason why `by_release` is unknown.
@@ -274,7 +274,7 @@ pub struct Counting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedTurns {
-    /// All cycles but the first, in which a client may have to create what it needs.
+    /// All cycles but the first, in which a client may have to create nodes that it needs.
     AfterTheFirst,
     /// All cycles, because contenders had only one each.
     All,

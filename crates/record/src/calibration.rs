@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{EnsembleInfo, Floor, HostInfo, Timing};
 use zklockbench_core::units::as_utc;
 
-/// A kind of request that is measured on its own.
+/// A kind of request that is measured separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RawRequest {
@@ -39,7 +39,7 @@ pub enum RawRequest {
 }
 
 impl RawRequest {
-    /// Every kind, in the order of measuring and listing. A delete follows the create that it undoes.
+    /// All kinds, in the order of measuring and listing. A delete follows the create that it undoes.
     pub const ALL: [Self; 10] = [
         Self::Create,
         Self::Delete,

@@ -1,5 +1,5 @@
-//! Course of a trial's load: how it reached a steady state, and whether it did. For an open load also the
-//! fate of arrivals, their unevenness, and whether the generator issued them on schedule.
+//! Course of a trial's load: whether and how it reached a steady state. For an open load, also the fate of arrivals,
+//! their unevenness, and whether the generator issued them on schedule.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ const PROCESS: &str = "run";
 /// A moment with the number of the generator thread that recorded it.
 pub type Noted = (usize, Moment);
 
-/// A transaction behind the entry of a contender at that time.
+/// A transaction behind the acquisition of a contender at that time.
 pub type EnteredAsOf = (Stamp, usize, i64);
 
 /// A contender, and a time that identifies one of its holds.
@@ -41,12 +41,11 @@ pub struct Facts {
     /// Ends of holds, each with the time of its last moment, whose session another contender had closed by
     /// then.
     pub closed: HashSet<Hold>,
-    /// Number of missing notes, which came faster than the disk could store them, and of threads that never
-    /// ended.
+    /// Number of missing notes, which arrived faster than the disk could store them, and of threads that never ended.
     pub gaps: u64,
     /// Lives of the trial's nodes from the servers' logs; empty if the logs cannot be read.
     pub lives: Lives,
-    /// Whether no node of a contender is left.
+    /// Whether all nodes of contenders are gone.
     pub all_gone: bool,
     /// Conversion of stamps to the time of the servers' host.
     pub wall: WallClock,
@@ -95,8 +94,8 @@ impl Facts {
         (*entered, *contender)
     }
 
-    /// Whether a node is gone without a record of its end in any server's log. The ensemble has then lost
-    /// acknowledged transactions, and nothing that depends on the node counts against the lock.
+    /// Whether a node is gone although no server's log records its end. The ensemble has then lost acknowledged
+    /// transactions, and nothing that depends on the node counts against the lock.
     pub fn is_forgotten(&self, life: &Life) -> bool {
         self.all_gone && life.deleted.is_none()
     }
@@ -170,7 +169,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Moments that only record that the run stopped waiting: a stuck contender's last acquire has no end.
+    /// Moments that only record that the run stopped waiting: the last acquire of a stuck contender has no end.
     fn waits_of_the_stuck(&self, trial: &Trial) -> io::Result<HashSet<Hold>> {
         let stuck: HashSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
         let mut lasts = BTreeMap::new();
@@ -193,8 +192,8 @@ fn lock_names(trial: &Trial) -> Vec<String> {
     (0..trial.spec.locks).map(|lock| format!("{LOCK}{lock}")).collect()
 }
 
-/// Simultaneous moments, with the exits before the entries: a stamp of whole microseconds does not show that
-/// the lock was handed over in between.
+/// Sorts simultaneous moments so that exits come before entries: a stamp of whole microseconds does not show that the
+/// lock was handed over in between.
 fn leavers_first(at_once: &mut Vec<Moment>) {
     if at_once.len() < 2 {
         return;
@@ -207,21 +206,22 @@ fn leavers_first(at_once: &mut Vec<Moment>) {
     at_once.extend(others);
 }
 
-/// A hold that has begun.
+/// A hold in progress.
 struct Holding {
     entered: Stamp,
-    /// What the servers' logs show of its node.
+    /// Life of its node, from the servers' logs.
     life: Option<Life>,
 }
 
 impl Holding {
-    /// Whether the logs show that its session outlived its node, so that a lost connection never put the hold in doubt.
+    /// Whether the logs show that its session outlived its node, so that a lost connection did not put the hold in
+    /// doubt.
     fn session_survives(&self) -> bool {
         self.life.as_ref().is_some_and(|life| life.deleted.is_some() && !life.with_its_session)
     }
 }
 
-/// Moments on the way to becoming events.
+/// State for converting moments into events.
 struct Events<'a> {
     facts: &'a Facts,
     never_ended: HashSet<Hold>,
@@ -230,8 +230,8 @@ struct Events<'a> {
 }
 
 impl Events<'_> {
-    /// A moment with the logs' additions: the end of the session behind a hold, as a moment before it. `None` for a moment that
-    /// turns out not to have happened.
+    /// A moment with data from the logs: the end of a hold's session is added as a moment before it. `None` for a
+    /// moment that turns out not to have happened.
     fn complete(&mut self, mut moment: Moment) -> io::Result<(Option<Moment>, Option<Moment>)> {
         let Moment { at, contender, .. } = moment;
         if moment.deed == Deed::Fails && self.never_ended.contains(&(contender, at)) {
@@ -313,10 +313,10 @@ fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str) -> Event<
     Event { t_us: moment.at, process: PROCESS, clock: None, contender, session, state, what }
 }
 
-/// The transactions that only the logs show, in step with the moments.
+/// The transactions that only the logs show, read in parallel with the moments.
 struct AsOf<'a> {
     rest: Merge<'a, EnteredAsOf, (Stamp, usize)>,
-    /// Entries of the last requested time, and the first of a later time.
+    /// Acquisitions of the last requested time, and the first one of a later time.
     found: Vec<EnteredAsOf>,
 }
 
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(order, [(2, leaves), (1, enters), (1, leaves), (3, enters)]);
     }
 
-    /// The events of a hold from 10 to 100 by node 7 with that life, as their phases and states.
+    /// The events of a hold from 10 to 100 by node 7 with that life, as pairs of phase and state.
     fn events_of_a_hold(life: Life, change: impl FnOnce(&mut Facts)) -> Vec<String> {
         events_of_moments(life, &[], change)
     }
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_connection_puts_no_hold_in_doubt_whose_session_outlived_its_node() {
+    fn lost_connection_does_not_put_a_hold_in_doubt_if_its_session_outlived_its_node() {
         let suspended = [(95_000, Deed::Session(SessionState::Suspended))];
         let deleted = Life { deleted: Some(9), deleted_at_ms: Some(95), with_its_session: false };
         assert!(!events_of_moments(deleted, &suspended, |_| {}).contains(&"session".to_owned()));

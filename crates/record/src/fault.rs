@@ -28,8 +28,8 @@ pub struct FaultRecord {
     pub proof: String,
     /// Reason why the fault could not be healed, if healing failed.
     pub left: Option<String>,
-    /// Time from the request until a new leader with a majority in step was first seen. `None` if there was
-    /// none before the fault ended, or if no fault hits servers.
+    /// Time from the request until a new leader with a synchronised majority was first seen. `None` if there was none
+    /// before the fault ended, or if no fault hits servers.
     pub elected_us: Option<u64>,
     /// Longest time without an acquisition of a wanted lock, in microseconds. Gaps count if they overlap the
     /// fault, or begin with the first demand after it and before the next fault.
@@ -44,12 +44,12 @@ pub struct FaultRecord {
     /// before the next fault, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_us: Option<u64>,
-    /// Number of sessions whose end the contenders learned of from the request until the next fault's, without
-    /// those of crashed contenders. `None` in a worker's part, and in results of older versions.
+    /// Number of sessions whose end contenders learned of, from this fault's request to the next one's, without
+    /// sessions of crashed contenders. `None` in a worker's part, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions_lost: Option<u64>,
-    /// Waits of arrivals that came while the fault disturbed a lock. `None` for loads without arrivals, if no
-    /// lock was interrupted for 5 ms or more, and in results of older versions.
+    /// Waits of arrivals during the disturbance of a lock. `None` for loads without arrivals, if no lock was
+    /// interrupted for 5 ms or more, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// Waits of later arrivals until the fault ended, e.g. while a server was down and another one led.
@@ -156,7 +156,7 @@ pub struct FencingCounts {
     pub stale_rejected: u64,
     /// Stale writes that would have been rejected with the node's number as the token.
     pub stale_rejected_by_number: u64,
-    /// Writes rejected although no other holder had entered: the token did not grow from holder to holder.
+    /// Writes rejected although no other holder had entered, because the token did not grow from holder to holder.
     pub sound_rejected: u64,
 }
 

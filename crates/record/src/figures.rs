@@ -168,7 +168,7 @@ const fn share(name: &'static str, better: Better) -> FigureEntry {
     FigureEntry::new(FigureKind::Ratio, name, Unit::Share, better)
 }
 
-/// A statistic of the samples of a measure that tables have a column for.
+/// A statistic of the samples of a measure that has a column in tables.
 const fn latency(name: &'static str, measure: Measure, statistic: Statistic, spare: u8) -> FigureEntry {
     let entry = FigureEntry::new(FigureKind::Ratio, name, Unit::Micros, Better::Lower).stored_elsewhere();
     FigureEntry { latency: Some((measure, statistic)), ..entry.column(name, spare) }
@@ -235,7 +235,7 @@ figures! {
         })
         .column_in_percent("won", 1)
         .explained("share of the tries that got the lock");
-    /// Requests of a try that did not get the lock.
+    /// Requests of a failed try.
     REQUESTS_PER_FAILED_TRY = amount("requests_per_failed_try", Better::Lower)
         .read(|trial| ratio(trial.measured.failed_try_requests, trial.failed_tries()).filter(|_| is_seen(trial)))
         .column("requests/failed try", 4);
@@ -314,7 +314,7 @@ figures! {
     BYTES_RECEIVED_PER_ACQUISITION = bytes("bytes_received_per_acquisition")
         .read(|trial| per_acquisition(trial, |sent| sent.bytes_received))
         .on_the_wire();
-    /// Nodes without an owner that fresh locks leave per acquisition of the whole trial, containers among them.
+    /// Nodes without an owner that fresh locks leave, containers included, per acquisition of the whole trial.
     NODES_LEFT = amount("nodes_left", Better::Lower)
         .read(|trial| ratio(trial.nodes_left?, trial.whole.acquired()))
         .column("nodes left/acq", 4)
@@ -402,8 +402,8 @@ figures! {
     OVERRAN = count("overran", Better::Lower).read(|trial| overran(trial, Measure::Overrun));
     /// Releases that took longer than the acquire timeout, by more than a tenth of it (at least 100 ms).
     RELEASES_OVERRAN = count("releases_overran", Better::Lower).read(|trial| overran(trial, Measure::ReleaseOverrun));
-    /// Nodes left after all contenders released, in the whole trial: ephemeral and numbered ones in the locks'
-    /// directories, and all beside them below the run's directory.
+    /// Nodes left after all contenders have released, in the whole trial: ephemeral and numbered nodes in the locks'
+    /// directories, and all nodes beside these directories below the run's directory.
     ORPHANS = count("orphans", Better::Lower).read(|trial| whole(trial.orphans?));
     /// `orphans` per acquisition of the whole trial.
     ORPHANS_PER_ACQUISITION = amount("orphans_per_acquisition", Better::Lower)
@@ -566,8 +566,8 @@ impl Trial {
         self.is_batch() || matches!(self.spec.stop, Stop::Acquisitions(_))
     }
 
-    /// Whether each contender acquires once. The first to do so is finished, so there is no time in which all
-    /// take part.
+    /// Whether each contender acquires once. The first contender is then finished after one acquisition, so there is no
+    /// time in which all take part.
     pub(super) fn acquires_once(&self) -> bool {
         self.spec.stop == Stop::Acquisitions(1)
     }

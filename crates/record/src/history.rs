@@ -1,4 +1,4 @@
-//! A *history*: every contender's actions as events in order of time.
+//! A *history*: every contender's actions as events, in order of time.
 //!
 //! A history is judged long after it was recorded, and may come from other tools. `docs/results-format.md` describes
 //! the file format; these are its types.
@@ -35,7 +35,7 @@ impl LockKind {
         }
     }
 
-    /// The claim as this kind of lock understands it: only some have readers, and only some have leases.
+    /// The part of the claim that applies to this kind of lock: only some have readers, and only some have leases.
     pub fn in_force(self, claim: LockClaim) -> LockClaim {
         match self {
             Self::Mutex => LockClaim::WRITE,
@@ -142,8 +142,7 @@ pub struct Acquire<'a> {
 pub struct Release<'a> {
     pub lock: &'a str,
     pub step: Step,
-    /// Whether no other contender could run while this one was inside, so that none could have been seen with
-    /// it.
+    /// Whether no other contender could run while this one was inside, so that an overlap could not have been seen.
     pub alone: bool,
     /// zxid of the transaction that deleted the contender's node.
     pub deleted_zxid: Option<i64>,

@@ -12,8 +12,8 @@ use zklockbench_core::verdict::Verdict;
 /// A verdict with its parts. Each part has its own reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
-    /// Combination of exclusion, progress, order and, for a run, its figures. Accounting is left out: a
-    /// disagreement casts doubt on the figures, not on the lock.
+    /// Combination of exclusion, progress, order and, for a run, its metrics. Accounting is left out, because a
+    /// disagreement casts doubt on the metrics, not on the lock.
     pub verdict: Verdict,
     /// Reason for a verdict other than `held`, in one sentence without a full stop; otherwise `None`.
     pub why: Option<String>,
@@ -27,7 +27,7 @@ pub struct Judged {
     pub order: Option<Verdict>,
     /// Whether client, cost model and servers agree on the counts; `None` if only one of them counted.
     pub accounting: Option<Verdict>,
-    /// Whether the generator kept up while a run's figures were measured. `None` for a trial, which records
+    /// Whether the generator kept up while a run's metrics were measured. `None` for a trial, which records
     /// this elsewhere, and in runs of versions that treated it as a doubt about exclusion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Verdict>,
@@ -96,7 +96,7 @@ pub struct Holder {
     pub entered_us: i64,
 }
 
-/// Entry into a critical section while another contender was still inside.
+/// Acquisition while another contender was still inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
     /// Index of the lock among the trial's lock paths.

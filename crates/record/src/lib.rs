@@ -1,4 +1,4 @@
-//! The results of a run as plain data: the bridge between measuring and reading.
+//! The results of a run as plain data, shared by the crates that measure and those that analyse.
 
 mod accounting;
 mod calibration;

@@ -165,7 +165,7 @@ impl RunOutcome {
     }
 }
 
-/// Precision of a run's figures, if its scenario requests one. Shares, such as 0.02 for 2 %.
+/// Precision of a run's metrics, if its scenario requests one. Shares, such as 0.02 for 2 %.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
     /// Requested maximum half-width of each 95 % confidence interval.
@@ -205,7 +205,7 @@ pub struct Widest {
     pub half_width: Option<f64>,
 }
 
-/// A replayed file of arrivals, which a repetition of the run needs.
+/// A replayed file of arrivals, which is needed to repeat the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replayed {
     /// File name, as in the scenario.
@@ -230,7 +230,7 @@ pub struct Segment {
     pub outcome: RunOutcome,
     /// Numbers of the trials that count, in order.
     pub trials: Vec<usize>,
-    /// Trials that an earlier segment began and did not end; they were rerun from the beginning.
+    /// Trials that an earlier segment began but did not end; they were rerun from the beginning.
     pub made_again: Vec<usize>,
     /// Ensemble of the segment.
     pub ensemble: EnsembleInfo,
@@ -261,7 +261,7 @@ pub struct Run {
     pub ended_at: SystemTime,
     /// Planned trials, including rounds added for precision.
     pub planned_trials: usize,
-    /// Precision of the figures; `None` unless the scenario requests one.
+    /// Precision of the metrics; `None` unless the scenario requests one.
     pub precision: Option<Precision>,
     /// Effective seed.
     pub seed: u64,
@@ -271,7 +271,7 @@ pub struct Run {
     pub overrides: Vec<String>,
     /// Host of the generator.
     pub host: HostInfo,
-    /// Ensemble; for a resumed run, that of its first segment.
+    /// Ensemble; for a resumed run, its first segment's.
     pub ensemble: EnsembleInfo,
     /// Floor of the ensemble, measured before the first trial; `None` in runs of versions that did not
     /// measure it. For a resumed run, the floor of its first segment, if the others agree with it.
@@ -298,8 +298,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials
-    /// that no segment lists belong to the last one, which was killed before it could record them.
+    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials that no
+    /// segment lists belong to the last one, because it was killed before it could record them.
     pub fn in_segments(&self, trials: &[usize]) -> Vec<Segment> {
         let mut segments = self.segments.clone();
         if segments.is_empty() {
@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_is_held_only_for_a_complete_run_that_held() {
+    fn exit_code_is_held_only_for_a_complete_run_that_held() {
         let unknown = || Verdict::Unknown(vec!["why".into()]);
         let violated = || Verdict::Violated(vec!["why".into()]);
         assert_eq!(RunEnding::Complete.exit(&Verdict::Held), Exit::Held);

@@ -40,7 +40,7 @@ pub struct Tally {
     pub longest_wait_us: u64,
 }
 
-/// The sessions of a trial.
+/// Sessions of a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sessions {
     /// Sessions opened before the clock started.
@@ -51,7 +51,7 @@ pub struct Sessions {
     pub negotiated_timeout_us: u64,
     /// Sessions that expired during the trial.
     pub expired: u64,
-    /// Sessions reopened by contenders that had lost theirs.
+    /// Sessions reopened by contenders that had lost their session.
     pub rejoined: u64,
     /// Sessions that ended because a server opened another one in place of resuming them after a lost
     /// connection. `None` if there were none.
@@ -113,8 +113,8 @@ pub struct Standstill {
 /// An election during a trial. The leader at the start of the load was elected earlier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Election {
-    /// Time at which the new leader was first seen with a majority in step, in microseconds since the start
-    /// of the measured phase.
+    /// Time at which the new leader was first seen with a synchronised majority, in microseconds since the start of the
+    /// measured phase.
     pub seen_us: i64,
     /// Address of the new leader.
     pub leader: String,
@@ -125,8 +125,8 @@ pub struct Election {
     pub after_fault: Option<usize>,
 }
 
-/// Part of a phase ended by acquisitions in which no contender had finished yet. Afterwards fewer and fewer
-/// contenders are left, and each acquires faster.
+/// Part of a phase ended by acquisitions in which no contender had finished yet. Afterwards, fewer and fewer contenders
+/// are left, and each acquires faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FullCrew {
     /// Length in microseconds.
@@ -162,8 +162,8 @@ pub struct Trial {
     pub measured_from_us: u64,
     /// Length of the measured phase in microseconds.
     pub measured_us: u64,
-    /// Part in which all contenders took part, of a measured phase ended by acquisitions. Throughput is
-    /// measured over it.
+    /// Part of a measured phase ended by acquisitions in which all contenders took part. Throughput is measured over
+    /// it.
     pub full_crew: Option<FullCrew>,
     /// Fate of the arrivals of an open load; `None` for other loads.
     #[serde(default)]
@@ -195,9 +195,9 @@ pub struct Trial {
     /// notifications.
     #[serde(default)]
     pub herd: Option<Vec<Woken>>,
-    /// Errors by kind, e.g. `create: connection loss`.
+    /// Number of errors by kind, e.g. `create: connection loss`.
     pub errors: BTreeMap<String, u64>,
-    /// Violations over the whole trial.
+    /// Number of violations over the whole trial.
     pub violation_count: u64,
     /// First violations (at most [`Trial::VIOLATIONS_KEPT`]).
     pub violations: Vec<Violation>,
@@ -237,8 +237,8 @@ pub struct Trial {
     pub wrong_holds: Vec<String>,
     /// Contenders that did not get the lock although everything had healed.
     pub stuck: Vec<Stuck>,
-    /// Nodes left after all contenders released: ephemeral and numbered ones in the locks' directories, and all
-    /// beside them below the run's directory. Older versions only checked the ephemeral ones in the locks'
+    /// Nodes left after all contenders released: ephemeral and numbered nodes in the locks' directories, and all nodes
+    /// beside these directories below the run's directory. Older versions only checked the ephemeral ones in the locks'
     /// directories, in trials with faults or stuck contenders.
     pub orphans: Option<u64>,
     /// Path and session of the first [`Trial::ORPHANS_KEPT`] orphans. Older versions did not list them.
@@ -258,7 +258,7 @@ pub struct Trial {
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.
     pub servers: Vec<ServerCounters>,
-    /// The sessions of the trial.
+    /// Sessions.
     pub sessions: Sessions,
     /// Phases in order.
     pub phases: Vec<Phase>,
@@ -286,7 +286,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Session timeouts in microseconds, as asked and as granted; `None` if they are equal or nothing was granted.
+    /// Requested and granted session timeout in microseconds; `None` if they are equal or nothing was granted.
     pub fn granted_otherwise(&self) -> Option<(u64, u64)> {
         let (asked, granted) = (micros(self.spec.session_timeout), self.sessions.negotiated_timeout_us);
         (granted > 0 && granted != asked).then_some((asked, granted))
@@ -354,7 +354,7 @@ impl Trial {
         self.evidence.catchable().min(self.measured.acquired() + self.failed_tries())
     }
 
-    /// Acquires of the measured phase that only tried, and did not get the lock.
+    /// Failed tries in the measured phase.
     pub fn failed_tries(&self) -> u64 {
         if self.spec.only_tries() { self.timed_out() } else { 0 }
     }
@@ -465,7 +465,7 @@ fn all(mut lines: impl Iterator<Item = bool>) -> Option<bool> {
 pub struct Health {
     /// Lateness of a periodic timer on the generator's own runtime, 99th percentile.
     pub timer_lag_p99_us: u64,
-    /// Largest such lateness.
+    /// Largest lateness of that timer.
     pub timer_lag_max_us: u64,
     /// Time from the arrival of a reply or notification until its contender runs, 99th percentile.
     pub dispatch_lag_p99_us: u64,

@@ -1,6 +1,6 @@
-//! A run by several workers: each worker's part, and the trial to which the parts add up. A part is the data
-//! of a generator thread, or of a whole load generator. Parts add up in any order; derived values and
-//! verdicts are computed once, from the sum.
+//! A run by several workers: each worker's part, and the trial that is their sum. A part is the data of a generator
+//! thread, or of a whole load generator. Parts add up in any order; derived values and verdicts are computed once, from
+//! the sum.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;

@@ -47,16 +47,16 @@ impl<'a> RunReport<'a> {
 pub struct Headline {
     /// Verdict that decides a build: that of the gates if it is worse than that of the locks.
     pub verdict: Value,
-    /// Word before the sentence if the outcome is bad or unknown, e.g. `FAILED`.
+    /// Word before the sentence if the outcome is a failure or unknown, e.g. `FAILED`.
     pub alarm: Option<&'static str>,
     pub sentence: String,
-    /// Contents of the sentence, which need not be repeated.
+    /// Contents of the sentence, which the rest of the output need not repeat.
     pub says: Says,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Says {
-    /// That number of conclusions, counted from the first.
+    /// This number of conclusions, counted from the first.
     Conclusions(usize),
     Gate,
     Run,
@@ -133,7 +133,7 @@ fn verdict(judged: &Verdict, is_only_stuck: bool, gated: &Gated) -> Value {
     }
 }
 
-/// Main metrics of a run that has nothing to compare.
+/// Main metrics of a run in which nothing can be compared.
 fn in_figures(view: &View<'_>) -> String {
     let has = |cell: &Cell<'_>| cell.sum(|one| one.measured.acquired()) > 0;
     let most = view.best_common_count(has);

@@ -22,74 +22,74 @@ pub use super::run_report::SUMMARY as FILE;
 /// Version of the layout. Adding a field needs no new version.
 const VERSION: u32 = 1;
 
-/// What a run comes to.
+/// Summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// The version of this layout: 1.
     pub schema_version: u32,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// What was judged of the run.
+    /// Verdicts on the run.
     pub judged: Judged,
-    /// How precise the figures are; `None` where the scenario does not ask for it.
+    /// Precision of the metrics; `None` unless the scenario requests one.
     pub precision: Option<Precision>,
     /// Remarks below the table.
     pub notes: Vec<String>,
-    /// Outcomes of the gates, the worst first: the one of every run, and those of the scenario. Runs recorded before
-    /// there were gates have none.
+    /// Outcomes of the gates, worst first: the implicit gate of every run, and the scenario's gates. Empty in runs of
+    /// versions without gates.
     #[serde(default)]
     pub gates: Vec<Outcome>,
-    /// What the run was compared with; `None` where it was with nothing. Older versions did not keep it.
+    /// Baseline of the run; `None` without one, and in older versions.
     #[serde(default)]
     pub baseline: Option<String>,
-    /// The outcome in a line, with its number. Summaries of older versions have none.
+    /// The outcome in one line, with its number. Empty in older versions.
     #[serde(default)]
     pub headline: String,
-    /// Conclusions, the most important first. Summaries of older versions have none.
+    /// Conclusions, most important first. Empty in older versions.
     #[serde(default)]
     pub conclusions: Vec<Conclusion>,
-    /// One for each strategy and number of contenders that ran, in the scenario's order.
+    /// One entry for each strategy and number of contenders that ran, in the scenario's order.
     pub cells: Vec<CellSummary>,
 }
 
-/// One strategy at one number of contenders.
+/// One strategy with one number of contenders.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellSummary {
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// The system whose lock it is, where that is another one than ZooKeeper.
+    /// System of the lock, if it is not ZooKeeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Contenders, as the scenario says.
+    /// Number of contenders in the scenario.
     pub contenders: usize,
-    /// How many of them had a session, in the repetition with the fewest.
+    /// Number of contenders with a session, in the repetition with the fewest.
     pub took_part: u64,
-    /// The load: `closed`, `batch` or `open`.
+    /// Load: `closed`, `batch` or `open`.
     pub load: String,
-    /// How often it ran.
+    /// Number of repetitions.
     pub repetitions: Repetitions,
-    /// What its trials are judged as, all together; `None` of a single contender, who has no other to exclude.
+    /// Verdict over all its trials; `None` for a single contender, which has no other to exclude.
     pub verdict: Option<Verdict>,
-    /// Why that is not `held`, in one sentence without a full stop; `None` when it is.
+    /// Reason for a verdict other than `held`, in one sentence without a full stop; otherwise `None`.
     pub why: Option<String>,
     /// Counts over all repetitions.
     pub totals: Totals,
-    /// Ratios of the measured phase by their names in `summary.csv`; those that no repetition measured are left out.
+    /// Ratios of the measured phase by their names in `summary.csv`, without ratios that no repetition measured.
     pub figures: BTreeMap<String, Aggregate>,
-    /// Whether the queue of an open load grew in a repetition that counts. Its waits and their parts are left out then: they
-    /// would only say how long the trial was.
+    /// Whether the queue of an open load grew in a valid repetition. Its waits and their parts are then left out,
+    /// because they would only reflect the length of the trial.
     pub unstable: bool,
-    /// Each measure of which there are samples, by its name.
+    /// Measures with samples, by name.
     pub latencies: BTreeMap<Measure, LatencySummary>,
 }
 
-/// How often a combination ran.
+/// Numbers of repetitions of a combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repetitions {
     /// Trials that ran.
     pub ran: usize,
-    /// Of those, the ones that are neither invalid nor partial. Figures are taken over these; where there is none, over
-    /// all, and then they tell little.
+    /// Number of valid ones, i.e. neither invalid nor partial. Metrics come from these; if there are none, they come
+    /// from all trials and mean little.
     pub sound: usize,
 }
 
@@ -102,49 +102,49 @@ pub struct Totals {
     pub timed_out: u64,
     /// Waits that ended without the lock, or had not ended when the measured phase did.
     pub unserved: u64,
-    /// Violations.
+    /// Number of violations.
     pub violations: u64,
-    /// What became of the arrivals of an open load; `None` for other loads.
+    /// Fate of the arrivals of an open load; `None` for other loads.
     pub arrivals: Option<Arrived>,
 }
 
-/// What the repetitions gave for one figure.
+/// Values of one metric over the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Aggregate {
-    /// The median.
+    /// Median.
     pub median: f64,
-    /// The smallest.
+    /// Smallest value.
     pub min: f64,
-    /// The largest.
+    /// Largest value.
     pub max: f64,
-    /// How many repetitions gave a value.
+    /// Number of repetitions with a value.
     pub count: usize,
-    /// Whether it is a lower bound in one of them: waits that were not served could make it longer.
+    /// Whether the value of any repetition is a lower bound, because of unserved waits.
     pub at_least: bool,
-    /// Where the median of all repetitions that could be made lies, with a confidence of 95 % at least: between two of the
-    /// values. `None` of fewer than six, which are too few to say so.
+    /// Interval that contains the median of all possible repetitions with a confidence of at least 95 %. `None` with
+    /// fewer than six values, which are too few.
     #[serde(default)]
     pub interval: Option<Interval>,
 }
 
-/// What the repetitions gave for one measure, in microseconds.
+/// Values of one measure over the repetitions, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
-    /// Samples, in all these repetitions together.
+    /// Number of samples in all these repetitions together.
     pub samples: u64,
-    /// The mean.
+    /// Mean.
     pub mean_us: Aggregate,
-    /// The smallest sample.
+    /// Smallest sample.
     pub min_us: Aggregate,
-    /// The median.
+    /// Median.
     pub p50_us: Aggregate,
-    /// The 90th percentile.
+    /// 90th percentile.
     pub p90_us: Aggregate,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99_us: Aggregate,
-    /// The 99.9th percentile.
+    /// 99.9th percentile.
     pub p999_us: Aggregate,
-    /// The largest sample.
+    /// Largest sample.
     pub max_us: Aggregate,
 }
 

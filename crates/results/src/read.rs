@@ -156,7 +156,7 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     Ok(numbers)
 }
 
-/// A file of this trial without a digest in the run.
+/// A file of this trial that has no digest in the run.
 fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     let files = [layout::trial_json(dir, number), layout::trial_hlog(dir, number)];
     files.into_iter().find(|path| {

@@ -121,7 +121,7 @@ pub fn left_at(dir: &Path) -> PathBuf {
     if !dir.is_dir() && other.is_dir() { other } else { dir.to_owned() }
 }
 
-/// A run's directory, published or not, which no other process can write to from now on. Dropping it changes nothing.
+/// A run's directory, published or not, to which no other process can write from now on. Dropping it changes nothing.
 #[derive(Debug)]
 pub struct ClaimedDirectory {
     parent: PathBuf,

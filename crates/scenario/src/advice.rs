@@ -1,4 +1,4 @@
-//! Warnings about scenarios that are valid but may not do what their writer wants.
+//! Warnings about scenarios that are valid but may not do what their author wants.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use zklockbench_core::units::{contenders, counted, format_duration, number};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     pub key: &'static str,
-    /// Index of the fault in question, if the advice is about one.
+    /// Index of the fault, if the advice is about one.
     pub fault: Option<usize>,
     pub message: String,
     pub help: String,
 }
 
-/// Fewer acquisitions say nothing about a 99th percentile, or even a median.
+/// With fewer acquisitions, a 99th percentile or even a median means nothing.
 const ACQUISITIONS_FEW: f64 = 20.0;
 /// From this utilisation on, queues are so long that the results of short trials vary.
 const NEAR_SATURATION: f64 = 0.8;
-/// In a queue of this size that arrives at once, each member lists as many names.
+/// If a queue of this size arrives at once, each member lists as many names.
 const BURST: usize = 2_000;
 
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
@@ -180,7 +180,7 @@ fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
 
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
-    // A fresh lock and tries have no queue.
+    // Fresh locks and tries have no queue.
     let queues = trials.iter().filter(|trial| !trial.fresh_locks && !trial.only_tries());
     let alone = queues.filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
     let offered = alone
@@ -223,7 +223,7 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
 
 /// Warns if a pool of sessions is too small even for holds without any wait.
 fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
-    // A failed try keeps no session busy.
+    // A session is not busy during a failed try.
     let waits = |trial: &TrialSpec| Offered::of(trial).filter(|_| !trial.only_tries());
     let busy = |trial: &TrialSpec| Some((trial.contenders, waits(trial)?.busy_sessions(HANDOFF)));
     let short = |(contenders, busy): &(usize, f64)| busy - *contenders as f64;

@@ -10,49 +10,49 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::units::{as_us, format_duration, number};
 
-/// How arrivals come, and what becomes of those that find no free session.
+/// Arrivals, and what happens to those that find no free session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Open {
-    /// When they come.
+    /// Arrival process.
     pub arrivals: Arrivals,
-    /// Which lock each asks for.
+    /// Popularity of the locks.
     pub popularity: Popularity,
-    /// What becomes of those that find no free session.
+    /// What happens to arrivals that find no free session.
     pub late: Late,
-    /// How long after the measured phase the backlog may take to be served.
+    /// Maximum time after the measured phase in which the backlog may be served.
     #[serde(rename = "backlog_at_most_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub backlog_at_most: Duration,
 }
 
-/// A process of arrivals. Rates are in arrivals a second, over all contenders and locks.
+/// An arrival process. Rates are in arrivals per second, over all contenders and locks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
     /// Evenly spaced.
     Constant {
-        /// Arrivals a second.
+        /// Arrivals per second.
         rate: f64,
     },
-    /// Independent of each other: exponential gaps.
+    /// Independent arrivals: exponential gaps.
     Poisson {
-        /// Arrivals a second.
+        /// Arrivals per second.
         rate: f64,
     },
-    /// An interrupted Poisson process: bursts of exponential length, and nothing in between.
+    /// An interrupted Poisson process: bursts of exponential length, and no arrivals in between.
     Bursts {
-        /// Arrivals a second on average.
+        /// Average arrivals per second.
         rate: f64,
-        /// The rate within a burst, as a multiple of the average; more than 1.
+        /// Rate within a burst as a multiple of the average; more than 1.
         peak: f64,
-        /// The mean length of a burst.
+        /// Mean length of a burst.
         #[serde(rename = "length_us", with = "as_us")]
         #[schemars(with = "u64")]
         length: Duration,
     },
-    /// A Poisson process whose rate goes up and down as a sine does.
+    /// A Poisson process whose rate follows a sine.
     Day {
-        /// Arrivals a second on average.
+        /// Average arrivals per second.
         rate: f64,
         /// Amplitude as a share of the average rate, 0 to 1.
         amplitude: f64,
@@ -61,25 +61,25 @@ pub enum Arrivals {
         #[schemars(with = "u64")]
         period: Duration,
     },
-    /// A Poisson process whose rate changes evenly from the beginning of the measured phase to its end.
+    /// A Poisson process whose rate changes linearly from the beginning of the measured phase to its end.
     Ramp {
-        /// Arrivals a second at first.
+        /// Arrivals per second at the start.
         from: f64,
-        /// Arrivals a second at the end.
+        /// Arrivals per second at the end.
         to: f64,
     },
-    /// A Poisson process whose rate changes at once; the last step lasts.
+    /// A Poisson process whose rate changes in steps; the last step lasts until the end.
     Steps(Vec<Step>),
-    /// What a file says.
+    /// Arrivals from a file.
     Replay(Replay),
 }
 
-/// A time of one rate.
+/// A step with a constant rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub rate: f64,
-    /// How long it lasts.
+    /// Duration of the step.
     #[serde(rename = "lasts_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub lasts: Duration,
@@ -88,11 +88,11 @@ pub struct Step {
 /// Arrivals from a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replay {
-    /// The file, as the scenario names it.
+    /// Path of the file in the scenario.
     pub file: PathBuf,
-    /// How many arrivals it has.
+    /// Number of arrivals in the file.
     pub count: usize,
-    /// The arrivals themselves, by their time; not kept with the results.
+    /// The arrivals by time; not stored with the results.
     #[serde(skip)]
     pub trace: Arc<[TraceArrival]>,
 }
@@ -107,25 +107,25 @@ pub struct TraceArrival {
     pub mode: Option<Mode>,
 }
 
-/// Which of many locks an arrival asks for.
+/// Popularity of the locks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Popularity {
-    /// Each as often as any other.
+    /// Every lock is equally popular.
     #[default]
     Uniform,
-    /// The k-th most popular in proportion to 1 / k to this power.
+    /// The popularity of the k-th lock is proportional to 1 / k to this power.
     Zipf(f64),
 }
 
-/// What becomes of an arrival that finds no free session.
+/// What happens to an arrival that finds no free session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
-    /// It waits for one, and that is part of its wait.
+    /// It waits for one, which is part of its wait.
     #[default]
     Keep,
-    /// It is dropped, and counted.
+    /// It is dropped and counted.
     Drop,
 }
 
@@ -162,8 +162,8 @@ impl Arrivals {
         }
     }
 
-    /// Highest rate within `over` from the start of the measured phase, in arrivals per second; the mean for a replay, which has
-    /// no rate at any one moment.
+    /// Highest rate within `over` from the start of the measured phase, in arrivals per second; the mean for a replay,
+    /// which has no rate at any one time.
     pub fn peak_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } => *rate,
@@ -222,17 +222,17 @@ impl Arrivals {
         }
     }
 
-    /// The same process with every rate multiplied, for example from a rate per contender to one for all.
+    /// The process with every rate multiplied, e.g. from a rate per contender to one for all.
     pub fn times(self, factor: f64) -> Self {
         self.with(factor, 1.0)
     }
 
-    /// The same process with all times multiplied: as many arrivals, in another time.
+    /// The process with all times multiplied: the same number of arrivals, in another time.
     pub fn scaled(self, factor: f64) -> Self {
         self.with(1.0 / factor, factor)
     }
 
-    /// The same process with every rate and every time multiplied; a replay has only times.
+    /// The process with every rate and every time multiplied; a replay has only times.
     fn with(self, rates: f64, times: f64) -> Self {
         match self {
             Self::Constant { rate } => Self::Constant { rate: rate * rates },
@@ -254,7 +254,7 @@ impl Arrivals {
 }
 
 impl Popularity {
-    /// Share of all arrivals that ask for the most popular lock.
+    /// Share of all arrivals that request the most popular lock.
     pub fn hottest(&self, locks: usize) -> f64 {
         match self {
             Self::Uniform => 1.0 / locks.max(1) as f64,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_rate_is_that_of_the_time_asked_for() {
+    fn the_mean_rate_covers_the_requested_time() {
         let seconds = Duration::from_secs;
         let day = Arrivals::Day { rate: 30.0, amplitude: 1.0, period: seconds(60) };
         close(day.mean_rate(seconds(120)), 30.0);

@@ -9,7 +9,7 @@ use csv::{Position, Reader, ReaderBuilder, StringRecord, Trim};
 use super::diagnostic::listed;
 use zklockbench_core::units::{parse_duration, shown};
 
-/// Latest time in seconds: later than any clock's, and exact in microseconds.
+/// Latest time in seconds: later than any clock shows, and exact in microseconds.
 const LATEST_S: f64 = 4e9;
 /// Smallest number that is read as a time since 1970 in a unit below seconds, in seconds: 1973.
 const EPOCH_FROM_S: f64 = 1e8;
@@ -27,7 +27,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// These columns, and those of `other` where these have none.
+    /// These columns, completed by those of `other`.
     pub fn or(self, other: &Self) -> Self {
         Self {
             time: self.time.or_else(|| other.time.clone()),
@@ -134,7 +134,7 @@ pub(super) struct Delimited<R> {
     row: StringRecord,
     /// Whether numbers may have a decimal comma, as in files with semicolons.
     has_decimal_commas: bool,
-    /// Column with the name of the metric and its first value, in files that mix several.
+    /// Column with the name of the metric and its first value, in files that contain several metrics.
     metric: Option<(usize, Option<String>)>,
 }
 
@@ -304,8 +304,8 @@ fn delimiter(input: &mut impl BufRead) -> u8 {
     [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
 }
 
-/// The input with a line feed at the end of each line. The CSV reader also accepts carriage returns but counts line feeds, so a
-/// line after both would get the number of the one before.
+/// The input with a line feed at the end of each line. The CSV reader also accepts carriage returns but counts line
+/// feeds, so a line after both would get the number of the previous line.
 struct LineFeeds<R> {
     input: R,
     after_return: bool,

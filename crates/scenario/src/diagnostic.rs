@@ -1,8 +1,8 @@
-//! What is wrong in a scenario file, where, and how to fix it.
+//! Problems in a scenario file, their positions, and how to fix them.
 //!
-//! A [`Diagnostic`] is a position and two sentences. [`Diagnostics`] holds all of them for one file, with the text that they
-//! point into, to be shown to a person or given to a program. The advice is often to write the valid name that is [`nearest`] to
-//! a mistyped one.
+//! A [`Diagnostic`] is a position and two sentences. [`Diagnostics`] holds all of them for one file, with the text to
+//! which they refer, for display to a person or as data for a program. The advice is often to write the valid name that
+//! is [`nearest`] to a mistyped one.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,20 +11,20 @@ use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How bad it is.
+/// Severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The file cannot be run.
     Error,
-    /// The file can be run, but the result may not be what its writer wants.
+    /// The file can be run, but the result may not be what its author wants.
     Warning,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
-    /// The offending text, as bytes of the file; empty where something is missing.
+    /// The offending text, as bytes of the file; empty if something is missing.
     pub span: Range<usize>,
     pub message: String,
     pub help: Option<String>,
@@ -47,7 +47,7 @@ pub struct Written {
     pub text: String,
 }
 
-/// A place as editors count it.
+/// A position, as in editors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Position {
     /// Line, from 1.
@@ -56,21 +56,21 @@ pub struct Position {
     pub column: usize,
 }
 
-/// A diagnostic for programs: what `--json` prints.
+/// A diagnostic for programs, as in `--json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MachineDiagnostic {
-    /// The file's name as it was given.
+    /// Name of the file, as given.
     pub file: String,
-    /// Where it begins.
+    /// Start of the offending text.
     #[serde(flatten)]
     pub position: Position,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// The offending text; empty where something is missing.
+    /// Offending text; empty if something is missing.
     pub text: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct Diagnostics {
     file: String,
     text: String,
     list: Vec<Diagnostic>,
-    /// Parts of the text that came from options; if there are any, the text has no lines of the file.
+    /// Parts of the text that came from options. If there are any, lines of the text are not lines of the file.
     options: Vec<Written>,
 }
 

@@ -18,11 +18,11 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// Always the same.
+    /// Always this duration.
     #[serde(rename = "fixed_us", with = "as_us")]
     #[schemars(with = "u64")]
     Fixed(Duration),
-    /// Evenly between the two.
+    /// Uniform between two durations.
     Uniform {
         /// Smallest.
         #[serde(rename = "min_us", with = "as_us")]
@@ -35,33 +35,33 @@ pub enum Distribution {
     },
     /// Exponential.
     Exponential {
-        /// Its mean.
+        /// Mean.
         #[serde(rename = "mean_us", with = "as_us")]
         #[schemars(with = "u64")]
         mean: Duration,
     },
     /// Log-normal.
     LogNormal {
-        /// Its median.
+        /// Median.
         #[serde(rename = "median_us", with = "as_us")]
         #[schemars(with = "u64")]
         median: Duration,
-        /// Standard deviation of the logarithm; 0 makes it fixed.
+        /// Standard deviation of the logarithm; 0 makes the duration constant.
         sigma: f64,
     },
-    /// One of these that were measured, each as often as the others.
+    /// Random choice among measured durations.
     #[serde(rename = "measured_us")]
     Measured(MeasuredTimes),
 }
 
-/// Durations that were measured; at least one. Shared, because every trial has them.
+/// Measured durations; at least one. Shared, because every trial has them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Vec<u64>", into = "Vec<u64>")]
 #[schemars(with = "Vec<u64>")]
 pub struct MeasuredTimes(Arc<[Duration]>);
 
 impl MeasuredTimes {
-    /// Most times that a scenario may list.
+    /// Maximum number of times that a scenario may list.
     pub const MOST: usize = 1_000;
 
     pub fn new(times: Vec<Duration>) -> Self {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_draws_with_the_mean_that_it_states() {
+    fn the_mean_of_every_shape_is_the_stated_one() {
         for distribution in shapes(0.5) {
             let (drawn, stated) = (drawn_mean(&distribution), distribution.mean().as_secs_f64());
             assert!((drawn / stated - 1.0).abs() < 0.02, "{distribution:?}: drew {drawn}, states {stated}");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn hardly_any_draw_is_longer_than_what_is_rarely_exceeded() {
+    fn draws_rarely_exceed_the_duration_that_is_rarely_exceeded() {
         for distribution in shapes(2.0) {
             let (mut rng, most) = (ChaCha8Rng::seed_from_u64(4), distribution.rarely_exceeded());
             let longer = (0..10_000).filter(|_| distribution.sample(&mut rng) > most).count();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_tail_that_a_file_can_ask_for_never_overflows() {
+    fn the_longest_tail_that_a_file_can_specify_never_overflows() {
         assert_eq!(times(Duration::from_secs(u64::MAX), 1e9), LONGEST);
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let wild = Distribution::LogNormal { median: Duration::from_secs(86_400_000), sigma: 3.0 };

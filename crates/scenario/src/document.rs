@@ -1,4 +1,4 @@
-//! A scenario file as far as it could be read, before it is known to be a valid scenario.
+//! The readable parts of a scenario file, before it is known to be a valid scenario.
 //!
 //! Names in lists are checked against the [`Catalog`]; `rules` and `fault_rules` check combinations.
 
@@ -26,7 +26,7 @@ use zklockbench_core::units::shown;
 pub struct Catalog {
     pub locks: Vec<LockCard>,
     pub faults: Vec<FaultCard>,
-    /// Figures that gates can be about, except percentiles.
+    /// Metrics that gates can use, except percentiles.
     pub figures: Vec<&'static FigureCard>,
     /// Whether the user has given commands to break the servers of an existing ensemble.
     pub has_host_commands: bool,

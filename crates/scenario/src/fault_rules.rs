@@ -1,4 +1,4 @@
-//! Faults that are impossible: by themselves, in this scenario, or on this ensemble.
+//! Rules for impossible faults: in themselves, in this scenario, or on this ensemble.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::value::written;
 use zklockbench_core::catalog::fault::{Capability, Ends, Target, Targets};
 use zklockbench_core::units::{contenders, counted};
 
-/// Like the rules for everything else: reports what is wrong; `None` if there is nothing to check.
+/// A rule. Like the rules for everything else, it reports what is wrong; `None` if there is nothing to check.
 type Rule = fn(&FaultEntry<'_>, &Document<'_>, &Sink<'_>) -> Option<()>;
 
 const RULES: &[Rule] = &[

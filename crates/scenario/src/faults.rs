@@ -12,10 +12,10 @@ use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Start, Target, Ta
 use zklockbench_core::catalog::{Param, ParamValue};
 use zklockbench_core::units::shown;
 
-/// Parameters that were set.
+/// Parameters set by the scenario.
 pub(super) type Set = BTreeMap<&'static str, ParamValue>;
 
-/// The value in force: the one that was set, or the default.
+/// Effective value: the one that was set, or the default.
 pub(super) fn in_force(param: &Param, set: &Set) -> Option<ParamValue> {
     set.get(param.name).cloned().or_else(|| default_value(param))
 }
@@ -26,7 +26,7 @@ pub(super) struct FaultEntry<'c> {
     pub(super) span: Range<usize>,
     pub(super) places: Places,
     pub(super) said: Fault,
-    /// Its target, if that is a word.
+    /// Target, if it is a word.
     word: Option<&'static str>,
     set: Set,
 }

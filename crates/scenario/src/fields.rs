@@ -26,9 +26,9 @@ pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", 
 pub enum Section {
     Top,
     Ensemble,
-    /// Under each `[[client]]`: a kind of clients.
+    /// Below each `[[client]]`: a kind of clients.
     Client,
-    /// Under each `[[fault]]`. Keys for one kind of fault only are parameters on its card.
+    /// Below each `[[fault]]`. Keys of a single kind of fault are parameters on its card.
     Fault,
     Gate,
 }
@@ -70,7 +70,7 @@ impl Field {
         format!("{} = {}", self.name, self.annotation("x-example").unwrap_or_default())
     }
 
-    /// Other names that people try.
+    /// Other names that users try.
     pub fn also(&self) -> impl Iterator<Item = &str> {
         self.annotation("x-also").unwrap_or_default().split_whitespace()
     }
@@ -182,7 +182,7 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
         _: V,
     ) -> Result<V::Value, Error> {
         *self.0 = fields;
-        Err(Error::custom("only the names are wanted"))
+        Err(Error::custom("only the names are needed"))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {

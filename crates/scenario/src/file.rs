@@ -17,9 +17,9 @@ use super::value::{
     UNBOUNDED, Whole,
 };
 
-/// Most contenders of a trial, and most locks.
+/// Maximum number of contenders of a trial, and of locks.
 pub(super) const CONTENDERS_MAX: u64 = 100_000;
-/// Most servers of an ensemble that the suite starts.
+/// Maximum number of servers of an ensemble that the suite starts.
 const SERVERS_MAX: u64 = 5;
 const HIGHEST_CONTENDER: u64 = CONTENDERS_MAX - 1;
 
@@ -37,7 +37,7 @@ pub(super) type Factor<const LEAST: u64, const MOST: u64> = Option<Is<Number<LEA
 /// Number of contenders in a trial.
 pub(super) type Contenders = Is<Whole<usize, 1, CONTENDERS_MAX>>;
 
-/// The load by its word alone.
+/// Values of `load`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum LoadWord {
@@ -46,7 +46,7 @@ pub(super) enum LoadWord {
     Open,
 }
 
-/// What a contender does in doubt, as files have it.
+/// Values of `in_doubt`.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum WhenInDoubt {
@@ -63,7 +63,7 @@ impl From<WhenInDoubt> for InDoubt {
     }
 }
 
-/// What a holder does whose session has ended, as files have it.
+/// Values of `on_lost`.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum WhenLost {
@@ -293,7 +293,7 @@ pub(super) struct Client {
     pub(super) read_ratio: Factor<0, ONE>,
 }
 
-/// What faults of all kinds have in common. What belongs to one kind only is a parameter on its card.
+/// Keys that faults of all kinds share. Keys of a single kind are parameters on its card.
 #[derive(Default, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "kind and target are read against the cards of faults")]
 pub(super) struct Fault {

@@ -26,7 +26,7 @@ pub use parse::{Known, KnownCells, Mistake, parse};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// Name in reports; `None` if the condition says enough.
+    /// Name in reports; `None` if the condition is clear enough.
     pub name: Option<String>,
     pub condition: Condition,
 }
@@ -57,7 +57,7 @@ impl Across {
         }
     }
 
-    /// The default for a figure.
+    /// The default for a metric.
     pub fn usual(figure: Figure) -> Self {
         if figure.is_count() { Self::Every } else { Self::Median }
     }
@@ -69,30 +69,30 @@ pub struct Subject {
     pub scope: Scope,
 }
 
-/// Which cells: those of one strategy, with one number of contenders, or all.
+/// Cells of a condition: those of one strategy, with one number of contenders, or all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
-    /// The strategy's label; `None` for all of them.
+    /// Label of the strategy; `None` for all.
     pub strategy: Option<String>,
-    /// The number of contenders; `None` for all of them.
+    /// Number of contenders; `None` for all.
     pub contenders: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rule {
-    /// The value must be in this relation to the limit.
+    /// The value has this relation to the limit.
     Compare(Relation, Limit),
-    /// A comparison with a baseline must not find it worse by this share or more.
+    /// A comparison with a baseline does not find it worse by this share or more.
     NotRegressed { percent: f64 },
 }
 
-/// How a figure must stand to its limit.
+/// Required relation of a metric to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Relation {
     /// Below it.
     #[serde(rename = "<")]
     Less,
-    /// At most as large.
+    /// At most the limit.
     #[serde(rename = "<=")]
     AtMost,
     /// Above it.
@@ -101,7 +101,7 @@ pub enum Relation {
     /// At least as large.
     #[serde(rename = ">=")]
     AtLeast,
-    /// As large; of counts only.
+    /// Equal; only for counts.
     #[serde(rename = "==")]
     Equal,
 }
@@ -135,27 +135,27 @@ impl Relation {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Limit {
     Value(Quantity),
-    /// A multiple of something that the same run measured.
+    /// A multiple of another measurement of the same run.
     Times(f64, Reference),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// The median of the ensemble's floor: a handoff or an uncontended acquire, depending on the figure.
+    /// The median of the ensemble's floor: a handoff or an uncontended acquire, depending on the metric.
     Floor,
-    /// Another figure. If its scope names no strategy or no number of contenders, those of the compared cell apply.
+    /// Another metric. If its scope names no strategy or no number of contenders, those of the compared cell apply.
     Figure(Subject),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
-    /// The number: finite and not negative.
+    /// The number, which is finite and not negative.
     pub number: f64,
     pub unit: Written,
 }
 
 impl Quantity {
-    /// The value in the unit of the figures that it is compared with.
+    /// The value in the unit of the metrics that it is compared with.
     pub fn value(self) -> f64 {
         self.number * self.unit.times / self.unit.per
     }
@@ -165,9 +165,9 @@ impl Quantity {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Written {
     pub text: &'static str,
-    /// Units of the figures that can be compared with a number in this unit.
+    /// Units of the metrics that can be compared with a number in this unit.
     fits: &'static [Unit],
-    /// Factor for converting a number to the figure's unit; `per` is the divisor.
+    /// Factor for converting a number to the metric's unit; `per` is the divisor.
     times: f64,
     per: f64,
 }

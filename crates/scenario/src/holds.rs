@@ -1,4 +1,4 @@
-//! Holds from a file: one duration a line, or a column of a table.
+//! Holds from a file: one duration per line, or a column of a table.
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_one_hold_a_line_or_a_column_with_a_unit() {
+    fn a_file_has_one_hold_per_line_or_a_column_with_a_unit() {
         let ms = |all: &[u64]| all.iter().map(|one| Duration::from_millis(*one)).collect::<Vec<_>>();
         assert_eq!(holds("3ms\n\n5 ms\n1s\n"), Ok(ms(&[3, 5, 1_000])));
         assert_eq!(holds("time,hold_ms,lock\n0,3,a\n1,2.5,b\n").unwrap()[1], Duration::from_micros(2_500));

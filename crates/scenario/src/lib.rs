@@ -1,4 +1,4 @@
-//! The scenario file: text in, a plan or diagnostics out. Pure: this crate knows nothing of ZooKeeper.
+//! The scenario file: converts its text into a plan or diagnostics. This crate is pure and knows nothing of ZooKeeper.
 
 mod advice;
 mod arrivals;

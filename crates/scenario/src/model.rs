@@ -1,5 +1,5 @@
-//! A valid scenario and its trials: which clients of a trial are of which kind, and distance, a fault that lengthens every round
-//! trip for the whole measured phase.
+//! A valid scenario and its trials. Also which clients of a trial are of which kind, and added round-trip time, which
+//! is a fault that lasts for the whole measured phase.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use zklockbench_core::units::{as_us, as_us_if_any};
 pub enum EnsembleChoice {
     /// A local ensemble, started and stopped by the suite.
     Local {
-        /// 1, 3 or 5.
+        /// Number of servers: 1, 3 or 5.
         servers: usize,
         /// Directory for the servers' data; `None` for the default.
         data_dir: Option<PathBuf>,
@@ -45,18 +45,18 @@ impl EnsembleChoice {
     }
 }
 
-/// One strategy as a scenario names it.
+/// A strategy of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StrategyChoice {
-    /// Its name in the catalog.
+    /// Name in the catalog.
     #[serde(rename = "strategy")]
     pub name: String,
-    /// The parameters in force: the catalog's defaults, overridden by the scenario.
+    /// Effective parameters: the catalog's defaults, overridden by the scenario.
     pub params: BTreeMap<String, ParamValue>,
-    /// Name plus the parameters that the scenario set for it, as written (before `time_scale`), e.g.
-    /// `predecessor-watch watch=exists`; of another system's lock it ends with `(not ZooKeeper)`.
+    /// Name plus the parameters set by the scenario, as written (before `time_scale`), e.g. `predecessor-watch
+    /// watch=exists`. The label of another system's lock ends with `(not ZooKeeper)`.
     pub label: String,
-    /// The system whose lock it is, where that is another one than ZooKeeper.
+    /// System of the lock, if it is not ZooKeeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Number of driver processes for the contenders, if the scenario sets it.
@@ -64,14 +64,14 @@ pub struct StrategyChoice {
     pub processes: Option<DriverProcesses>,
 }
 
-/// Over how many processes of a driver the contenders are spread.
+/// Number of driver processes over which the contenders are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriverProcesses {
-    /// All are in one, as far as it takes so many.
+    /// One process, or more if the driver allows fewer contenders per process.
     One,
     PerContender,
-    /// So many, with contenders as evenly as can be.
+    /// This number of processes, with contenders spread as evenly as possible.
     Count(usize),
 }
 
@@ -89,11 +89,11 @@ impl std::fmt::Display for DriverProcesses {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// Each contender again and again, with think time.
+    /// Each contender acquires repeatedly, with think time.
     Closed,
-    /// The first holds until all are queued, then each acquires once.
+    /// The first contender holds until all are queued, then each acquires once.
     Batch,
-    /// Arrivals that come when they come; the contenders are the sessions that serve them.
+    /// Arrivals that do not depend on the lock; the contenders are the sessions that serve them.
     Open(Open),
 }
 
@@ -119,11 +119,11 @@ impl Load {
 pub enum RateOf {
     #[default]
     All,
-    /// The rate of each contender; a trial's rate is that times its contenders.
+    /// The rate of each contender; a trial's rate is this times its number of contenders.
     Each,
 }
 
-/// When the measured phase ends.
+/// End of the measured phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
@@ -131,7 +131,7 @@ pub enum Stop {
     #[serde(rename = "after_us", with = "as_us")]
     #[schemars(with = "u64")]
     After(Duration),
-    /// When each contender has acquired so many times.
+    /// When each contender has acquired this many times.
     Acquisitions(u64),
 }
 
@@ -153,20 +153,20 @@ pub struct Precision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Every repetition holds every combination once, shuffled by the seed.
+    /// Each repetition contains every combination once, shuffled by the seed.
     Shuffled,
-    /// As the scenario lists them.
+    /// In the scenario's order.
     AsWritten,
 }
 
-/// What a contender does when its lock has told it that it can't be known whether something was done.
+/// What a contender does after an indefinite failure of its lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InDoubt {
-    /// It ends its session, and goes on with another one and a new lock object.
+    /// It ends its session, and continues with a new session and lock object.
     #[default]
     EndSession,
-    /// It goes on with both for as long as the session lives.
+    /// It continues with both as long as the session lives.
     KeepSession,
 }
 
@@ -177,7 +177,7 @@ pub enum OnLost {
     /// It ends the hold at once.
     #[default]
     Stop,
-    /// It holds on as long as planned.
+    /// It continues to hold as planned.
     Ignore,
 }
 
@@ -196,16 +196,16 @@ impl OnLost {
     }
 }
 
-/// Clients that are alike.
+/// A kind of clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientKind {
-    /// Their part of all contenders or, in an open load, of all arrivals; the shares of all kinds need not add up to 1.
+    /// Share of all contenders or, in an open load, of all arrivals. The shares of all kinds need not add up to 1.
     pub share: f64,
     /// Hold time.
     pub hold: Distribution,
     /// Think time.
     pub think: Distribution,
-    /// Share of acquires that ask to read.
+    /// Share of acquires that are reads.
     pub read_ratio: f64,
 }
 
@@ -240,7 +240,7 @@ pub struct Scenario {
     pub warm_up: Duration,
     pub warm_up_at_most: Duration,
     pub repetitions: u32,
-    /// Required precision of the figures; `None` if the repetitions alone end the run.
+    /// Required precision of the metrics; `None` if the number of repetitions is fixed.
     pub precision: Option<Precision>,
     pub order: Order,
     pub seed: u64,
@@ -258,37 +258,37 @@ pub struct Scenario {
     pub time_scale: f64,
     /// Faults to inject, in the order of the file.
     pub faults: Vec<FaultChoice>,
-    /// Conditions on its results, in the order of the file.
+    /// Conditions on the results, in the order of the file.
     pub gates: Vec<Gate>,
 }
 
-/// One trial, ready to run: all times already scaled.
+/// One trial, ready to run. All times are already scaled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialSpec {
     /// Position in the order of running, from 0.
     pub index: usize,
-    /// The strategy.
+    /// Strategy.
     #[serde(flatten)]
     pub strategy: StrategyChoice,
-    /// How many contenders.
+    /// Number of contenders.
     pub contenders: usize,
-    /// Repetition, from 1.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
-    /// Lock paths shared; with fresh locks, the directories of the contenders' own ones.
+    /// Number of shared lock paths; with fresh locks, of directories for the contenders' own locks.
     pub locks: usize,
     /// Whether each acquisition takes its own lock at a path that does not exist before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh_locks: bool,
-    /// Hold time, where all clients are alike.
+    /// Hold time, if all clients are alike.
     pub hold: Distribution,
-    /// Think time, where all clients are alike.
+    /// Think time, if all clients are alike.
     pub think: Distribution,
-    /// Share of acquires that ask to read, where all clients are alike.
+    /// Share of acquires that are reads, if all clients are alike.
     pub read_ratio: f64,
-    /// The kinds of clients, where they are not all alike.
+    /// Kinds of clients, if they are not all alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientKind>,
-    /// How many times each turn takes the lock.
+    /// Number of times that each cycle acquires the lock.
     pub depth: u32,
     /// Load model.
     pub load: Load,
@@ -302,24 +302,24 @@ pub struct TrialSpec {
     #[serde(rename = "warm_up_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub warm_up: Duration,
-    /// How long the warm-up may take where it goes on until the load is steady; runs recorded before there were such
-    /// have 0.
+    /// Maximum length of a warm-up that lasts until the load is steady; 0 in runs of older versions.
     #[serde(rename = "warm_up_at_most_us", with = "as_us", default)]
     #[schemars(with = "u64")]
     pub warm_up_at_most: Duration,
-    /// Session timeout asked for.
+    /// Requested session timeout.
     #[serde(rename = "session_timeout_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub session_timeout: Duration,
-    /// Limit of an acquire.
+    /// Timeout of an acquire.
     #[serde(rename = "acquire_timeout_us", with = "as_us_if_any")]
     #[schemars(with = "Option<u64>")]
     pub acquire_timeout: Option<Duration>,
-    /// How long a measured phase that acquisitions end goes on without any, beside all that takes its time by itself.
+    /// Time without an acquisition after which a measured phase ended by acquisitions is abandoned, in addition to the
+    /// times that the scenario itself requires.
     #[serde(rename = "give_up_after_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub give_up_after: Duration,
-    /// What contenders do when in doubt.
+    /// What contenders do after an indefinite failure.
     pub in_doubt: InDoubt,
     /// What holders do when they learn that their session has ended.
     #[serde(default, skip_serializing_if = "OnLost::is_stop")]
@@ -333,31 +333,30 @@ pub struct TrialSpec {
     )]
     #[schemars(with = "Option<u64>")]
     pub hold_limit: Option<Duration>,
-    /// How small an error rate its acquisitions must exclude for a verdict of held.
+    /// Error rate that its acquisitions must exclude for a verdict of held.
     // Renamed because a trial's file also has the evidence itself.
     #[serde(rename = "evidence_asked", default, skip_serializing_if = "Sensitivity::is_default")]
     pub evidence: Sensitivity,
-    /// What goes wrong on purpose. Random parts (which one `any` means, jitter) are drawn from the seed when it fires.
+    /// Injected faults. Random parts (the target of `any`, jitter) are drawn from the seed when a fault fires.
     #[serde(rename = "fault_plan")]
     pub faults: Vec<FaultChoice>,
-    /// How long it may take to settle once nothing is broken any more.
+    /// Maximum time to settle after the last fault has healed.
     pub settling: Settling,
-    /// The trial's own seed, derived from the scenario's.
+    /// Seed of the trial, derived from the scenario's.
     pub seed: u64,
-    /// The index of the invalid trial in whose place this one was made; it is the same in all else. `None` for the trials
-    /// of the plan.
+    /// Index of the invalid trial that this one replaces; everything else is the same. `None` for trials of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub makes_up_for: Option<usize>,
 }
 
 impl TrialSpec {
-    /// Whether an acquire never waits: it gets the lock at once, or leaves.
+    /// Whether an acquire never waits: it gets the lock at once, or gives up.
     pub fn only_tries(&self) -> bool {
         let has_no_time = self.acquire_timeout.is_some_and(|timeout| timeout.is_zero());
         has_no_time || self.strategy.params.get("blocking") == Some(&ParamValue::Bool(false))
     }
 
-    /// Whether a steady state ends its warm-up, and not the clock alone.
+    /// Whether a steady state ends the warm-up, instead of the clock alone.
     pub fn has_open_end(&self) -> bool {
         let stationary = self.load.open().is_none_or(|open| open.arrivals.is_stationary());
         self.load != Load::Batch && stationary && self.warm_up_at_most > self.warm_up
@@ -411,7 +410,7 @@ impl TrialSpec {
         self.kinds().iter().map(|kind| kind.think.rarely_exceeded()).max().unwrap_or_default()
     }
 
-    /// Whether any client asks to read. Called at each acquisition, so it allocates nothing.
+    /// Whether any client reads. Called at each acquisition, so it does not allocate.
     pub fn has_readers(&self) -> bool {
         match &*self.clients {
             [] => self.read_ratio > 0.0,
@@ -434,7 +433,7 @@ impl TrialSpec {
         if let [kind] = &*kinds {
             return of(kind).clone();
         }
-        // Ten times as many as are kept, so that each kept value is the mean of ten neighbours.
+        // Ten times as many values as are kept, so that each kept value is the mean of ten neighbours.
         const DRAWN: usize = 10 * MeasuredTimes::MOST;
         let (shares, mut rng) = (shares(&kinds), ChaCha8Rng::seed_from_u64(1));
         let draw = |at: usize| {
@@ -460,28 +459,28 @@ impl TrialSpec {
     }
 }
 
-/// How long a trial may take to settle after its faults, before what does not settle is held against it. No scenario
-/// says so; a trial in which nothing is slow, or never settles, need not wait as long.
+/// Maximum time for a trial to settle after its faults, before unsettled locks and nodes count against it. Scenarios do
+/// not set this; tests may shorten it for trials in which nothing is slow, or never settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settling {
-    /// How long a lock may go without an acquisition, or a contender wait while others are served.
+    /// Maximum time that a lock may go without an acquisition, or a contender may wait while others are served.
     #[serde(rename = "progress_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub progress: Duration,
-    /// How long nodes of sessions that have been abandoned may stay.
+    /// Maximum time that nodes of abandoned sessions may remain.
     #[serde(rename = "orphans_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub orphans: Duration,
 }
 
 impl Settling {
-    /// Time to settle for sessions with that timeout on a loaded host: the rest of an unused session's life, a round of
-    /// elections, and what the load adds to both.
+    /// Time to settle for sessions with that timeout on a loaded host: the remaining life of an unused session, a round
+    /// of elections, and the delay that the load adds to both.
     pub fn of(session_timeout: Duration) -> Self {
         Self { progress: Duration::from_secs(10), orphans: Duration::from_secs(3) }.and_for(session_timeout)
     }
 
-    /// The same for sessions that live `longer`.
+    /// Time to settle for sessions that live `longer`.
     pub fn and_for(self, longer: Duration) -> Self {
         Self { progress: self.progress + 3 * longer, orphans: self.orphans + 2 * longer }
     }
@@ -519,11 +518,11 @@ const DELAY: &str = "delay";
 /// Its parameter: the added time in each direction.
 const LATENCY: &str = "latency";
 
-/// Note for figures measured with an added distance.
+/// Note for metrics measured with added round-trip time.
 pub const DISTANCE_NOTE: &str = "The delay is added by a proxy between contenders and servers, half of it in each direction, \
     from the beginning of the measured phase on; the servers stay as near to each other as they are.";
 
-/// Added time per direction for that added round-trip time: half of it, in whole microseconds.
+/// Added time per direction for this added round-trip time: half of it, in whole microseconds.
 pub fn each_way(round_trip: Duration) -> Duration {
     Duration::from_micros(micros(round_trip).div_ceil(2))
 }

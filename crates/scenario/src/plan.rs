@@ -1,5 +1,5 @@
-//! Expands a scenario into an ordered list of trials, and estimates their duration and what an open load asks of its locks and
-//! sessions. Pure arithmetic, before anything runs.
+//! Expands a scenario into an ordered list of trials, and estimates their duration and the demand of an open load on
+//! its locks and sessions. Pure arithmetic, before anything runs.
 
 use std::time::Duration;
 
@@ -218,21 +218,22 @@ const OBJECT_BYTES: u64 = 500;
 const ARRIVAL_BYTES: u64 = 8;
 /// Size of a replayed arrival.
 const REPLAYED_BYTES: u64 = 40;
-/// Size of a second of the timeline: of each thread, of all, and as it is written.
+/// Size of a second of the timeline: in each thread, in total, and as it is written.
 const SECOND_BYTES: u64 = 500;
 
 pub const DISK_BASIS: &str = "300 bytes per acquisition on servers of its own, until its trial is judged; with --history \
                               1,000 more, of which 900 stay; each of these servers keeps about the last hour, 300 bytes \
                               per acquisition";
 
-/// Disk space for an acquisition until its trial is judged, including what judging takes.
+/// Disk space for an acquisition until its trial is judged, including space for judging.
 const DISK_BYTES: f64 = 300.0;
 
 const ENSEMBLE_START_S: f64 = 8.0;
 const PHASE_S: f64 = 0.3;
 const CONNECT_S: f64 = 0.003;
 const DRAIN_S: f64 = 0.001;
-/// Time to create a lock's directory, and to list and delete it after the trial, with 63 others under way.
+/// Time to create a lock's directory, and to list and delete it after the trial, with 63 other such requests in
+/// progress.
 const CREATE_S: f64 = 0.000_1;
 const REMOVE_S: f64 = 0.000_15;
 /// Requests of a queue lock: create, list, watch, delete, and one as an allowance for others.
@@ -443,7 +444,7 @@ pub(super) struct Offered {
     pub(super) peak_rate: f64,
     pub(super) arrivals: f64,
     pub(super) hold: Duration,
-    /// Share of all arrivals that ask for the most popular lock.
+    /// Share of all arrivals that request the most popular lock.
     pub(super) hottest: f64,
 }
 
@@ -465,7 +466,7 @@ impl Offered {
         self.rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// The same at the highest rate.
+    /// Utilisation at the highest rate.
     pub(super) fn peak_utilisation(&self) -> f64 {
         self.peak_rate * self.hottest * self.hold.as_secs_f64()
     }
@@ -477,7 +478,7 @@ impl Offered {
 }
 
 impl TrialSpec {
-    /// Share of all acquisitions that ask for the most popular lock; in a closed load all locks are alike.
+    /// Share of all acquisitions that request the most popular lock. In a closed load, all locks are equally popular.
     pub fn hottest_share(&self) -> f64 {
         Offered::of(self).map_or(1.0 / self.locks.max(1) as f64, |offered| offered.hottest)
     }

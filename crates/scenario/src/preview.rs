@@ -24,29 +24,29 @@ pub struct Preview {
     pub ensemble: String,
     /// The load and its end, as text.
     pub load: String,
-    /// What arrives in an open load: once, or for each number of contenders where the rate is theirs; not written where
-    /// nothing does.
+    /// Arrivals of an open load: one entry, or one for each number of contenders if the rate depends on it; omitted for
+    /// other loads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offered: Vec<OfferedPreview>,
-    /// What goes wrong on purpose in each trial, in the order of the file; not written where there is nothing.
+    /// Faults of each trial, in the order of the file; omitted if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultPreview>,
-    /// What its results must show, in the order of the file; not written where there is nothing.
+    /// Gates, in the order of the file; omitted if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GatePreview>,
-    /// How far trials may go on being repeated; not written where their number is given.
+    /// Limits on repetitions for a precision; omitted if the number of repetitions is fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionPreview>,
-    /// Every trial in the order of running; with a precision, those that run in any case.
+    /// Every trial in running order; with a precision, only the trials that run in any case.
     pub trials: Vec<TrialPreview>,
     pub estimated_us: u64,
     pub estimate_basis: &'static str,
-    /// Requests per second that the ensemble gets; of a closed load, at least about so many.
+    /// Requests per second to the ensemble; for a closed load, an approximate minimum.
     pub estimated_requests_per_s: f64,
-    /// The most memory that the program takes, without servers of its own; in bytes.
+    /// Peak memory of the program in bytes, without local servers.
     pub estimated_memory_bytes: u64,
     pub memory_basis: &'static str,
-    /// The most that a trial takes on disk until it is judged, beside its results and its servers; in bytes.
+    /// Peak disk space of a trial until it is judged, in bytes, without its results and servers.
     pub estimated_disk_bytes: u64,
     pub disk_basis: &'static str,
     pub warnings: Vec<MachineDiagnostic>,
@@ -57,7 +57,7 @@ pub struct GatePreview {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub require: String,
-    /// Whether it can be decided only with a baseline to compare with.
+    /// Whether it requires a baseline.
     pub needs_baseline: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct PrecisionPreview {
     pub asked: f64,
     pub repetitions_at_most: u32,
     pub trials_at_most: usize,
-    /// How long those take, in microseconds.
+    /// Maximum duration in microseconds.
     pub estimated_at_most_us: u64,
 }
 
@@ -82,41 +82,41 @@ pub struct TrialPreview {
     pub estimated_us: u64,
 }
 
-/// What arrives in the measured phase of an open load, as `validate` shows it.
+/// Arrivals in the measured phase of an open load.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OfferedPreview {
     /// Number of contenders; absent if the rate does not depend on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contenders: Option<usize>,
-    /// Arrivals a second, on average.
+    /// Average arrivals per second.
     pub rate: f64,
-    /// Arrivals a second when most come.
+    /// Highest arrivals per second.
     pub peak_rate: f64,
     pub arrivals: f64,
-    /// The share of time for which the busiest lock is held: its arrivals a second times the mean hold, without handoffs.
+    /// Share of time for which the busiest lock is held: its arrivals per second times the mean hold, without handoffs.
     pub utilisation: f64,
-    /// The same while most arrive.
+    /// That share at the highest rate.
     pub peak_utilisation: f64,
 }
 
-/// One fault as `validate` shows it. Times are microseconds, scaled.
+/// One fault. Times are in microseconds, scaled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FaultPreview {
     pub kind: String,
-    /// Its target: a word or a number; empty where the kind says so.
+    /// Target: a word or a number; empty if the kind determines it.
     pub target: String,
     pub label: String,
-    /// When it fires and how long it lasts, as text.
+    /// Schedule and duration, as text.
     pub when: String,
     /// First time, counted from the start of the measured phase.
     pub at_us: Option<u64>,
     pub after_acquisitions: Option<u64>,
-    /// How long it lasts; nothing where it ends by itself.
+    /// Duration; omitted if the fault ends by itself.
     pub duration_us: Option<u64>,
     pub times: u32,
-    /// From one start to the next.
+    /// Time from one start to the next.
     pub every_us: u64,
-    /// Each start is delayed by a random part of this.
+    /// Upper bound of the random delay of each start.
     pub jitter_us: u64,
 }
 

@@ -31,7 +31,7 @@ impl<'a> Sink<'a> {
         self.add(Diagnostic::error(span, message, help));
     }
 
-    /// Reports what is wrong with a value; returns `None` then.
+    /// Reports what is wrong with a value; in that case, returns `None`.
     pub(super) fn checked<T>(&self, span: Range<usize>, read: Result<T, Wrong>) -> Option<T> {
         read.map_err(|wrong| {
             let (message, help) = wrong.split_once('\n').unwrap_or((&wrong, ""));
@@ -108,7 +108,7 @@ impl Places {
         self.0.get(name).map(|(_, value)| value.clone())
     }
 
-    /// The given keys among these with their positions, in the order of the file.
+    /// The given keys among these, with their positions, in the order of the file.
     pub(super) fn given(&self, names: &[&'static str]) -> Vec<(&'static str, Range<usize>)> {
         let mut given: Vec<_> = names.iter().filter_map(|name| Some((*name, self.key(name)?))).collect();
         given.sort_by_key(|(_, key)| key.start);
@@ -121,7 +121,7 @@ impl Places {
     }
 }
 
-/// A section as far as it could be read.
+/// The readable parts of a section.
 #[derive(Default)]
 pub(super) struct Given<T> {
     pub(super) said: T,

@@ -133,7 +133,7 @@ fn closed_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Not used for an open load, where not all locks are held at once.
+/// Not used for an open load, in which not all locks are held at once.
 fn useless_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (locks, value, most) = (file.said.locks?.0?, file.places.value("locks")?, file.most_contenders()?);
     let message = format!("{locks} locks are more than {} can use", contenders(most));

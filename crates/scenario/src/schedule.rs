@@ -132,8 +132,8 @@ fn bursts(
     lasts: Duration,
     seed: u64,
 ) -> impl Iterator<Item = u64> + Send {
-    // Bursts that end per second of burst, and begin per second of pause: mean = rate × begins / (begins + ends), and rate = peak
-    // × mean.
+    // Rates at which bursts end (per second of burst) and begin (per second of pause): mean = rate × begins / (begins +
+    // ends), and rate = peak × mean.
     let ends = 1.0 / length.as_secs_f64().max(1e-9);
     let (rate, begins) = (mean * peak, ends / (peak - 1.0).max(f64::EPSILON));
     let (mut gaps, mut states) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Burst));
@@ -173,7 +173,7 @@ impl Candidates {
     }
 }
 
-/// A time in which one formula gives the rate. Times are seconds after the load's start.
+/// A period in which one formula gives the rate. Times are seconds after the load's start.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     from: f64,
@@ -325,12 +325,12 @@ impl Slice {
         ordinal % self.of == self.index
     }
 
-    /// This worker's ordinals below a number, rising.
+    /// This worker's ordinals below a number, in ascending order.
     pub fn below(self, count: usize) -> impl Iterator<Item = usize> + Clone {
         (self.index..count).step_by(self.of)
     }
 
-    /// Whether other workers make the rest of the load.
+    /// Whether other workers generate the rest of the load.
     pub fn is_part(self) -> bool {
         self.of > 1
     }

@@ -1,4 +1,4 @@
-//! How a file writes distributions of times, arrival processes and popularity: a name alone, or a table with one name and its
+//! The syntax of time distributions, arrival processes and popularity: a name alone, or a table with one name and its
 //! parts.
 
 use std::borrow::Cow;
@@ -225,7 +225,7 @@ fn replay(parts: ReplayParts, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
     Ok(Replay { file: file.into(), count: trace.len(), trace: trace.into() })
 }
 
-/// Which of many locks arrivals ask for.
+/// Popularity of the locks.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]

@@ -1,4 +1,4 @@
-//! Arrivals from a file: CSV in, arrivals in order of time out. `docs/workloads.md` describes the format.
+//! Arrivals from a CSV file, in order of time. `docs/workloads.md` describes the format.
 //!
 //! This module opens no files and knows no other format; readers of other formats pass arrivals to a [`TraceBuilder`].
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_ask_to_read_or_to_write_where_the_file_has_a_mode() {
+    fn arrivals_read_or_write_if_the_file_has_a_mode() {
         let modes = trace("time,mode\n0,read\n1,write\n2,\n").unwrap();
         let modes: Vec<_> = modes.iter().map(|arrival| arrival.mode).collect();
         assert_eq!(modes, [Some(Mode::Read), Some(Mode::Write), None]);

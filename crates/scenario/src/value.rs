@@ -20,7 +20,7 @@ use zklockbench_core::connect::Connect;
 use zklockbench_core::evidence::Sensitivity;
 use zklockbench_core::units::{parse_duration, shown};
 
-/// What is wrong with a value and, on a second line, what to do about it.
+/// What is wrong with a value and, on a second line, how to fix it.
 pub(super) type Wrong = String;
 
 pub(super) fn wrong(message: impl Display, help: impl Display) -> Wrong {
@@ -128,7 +128,7 @@ pub(super) struct LockCount<const MOST: u64>;
 const FRESH: &str = "fresh";
 
 impl<const MOST: u64> Kind for LockCount<MOST> {
-    /// `None` for a fresh lock each time.
+    /// `None` for a fresh lock for each acquisition.
     type Value = Option<usize>;
 
     fn words() -> String {

@@ -21,7 +21,7 @@ pub enum Design {
 
 /// Largest number of values for which outcomes are counted exactly. With more, ranks are normal to the third digit.
 const COUNTED_UP_TO: usize = 120;
-/// Largest number of repetitions worth asking for.
+/// Largest number of repetitions worth recommending.
 const MOST: usize = 512;
 
 impl Design {

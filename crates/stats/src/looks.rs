@@ -13,9 +13,9 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// A few looks, each at a sample half as large again as the one before, the last at `most`. Each gets the smallest error
-    /// probability possible at its size. The rest is shared in proportion to size, because small samples are precise only by
-    /// chance. Looks that would exceed the budget are left out.
+    /// A few looks, each at a sample half as large again as the one before, the last at `most`. Each gets the smallest
+    /// error probability possible at its size. The rest is shared in proportion to size, because small samples appear
+    /// precise only by chance. Looks that would exceed the budget are left out.
     pub fn growing(design: Design, least: u32, most: u32, outside: f64) -> Self {
         let smaller =
             |size: &u32| Some(*size).filter(|size| *size > least).map(|size| (size * 2 / 3).max(least));

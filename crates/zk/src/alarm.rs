@@ -102,7 +102,7 @@ impl Alarm {
     }
 }
 
-/// A sleep; dropped, it is forgotten.
+/// A sleep. Dropping it cancels it.
 pub struct Sleep {
     key: (Stamp, u64),
     alarm: Rc<Alarm>,
@@ -151,7 +151,7 @@ fn set_timer(timer: &OwnedFd, left: Duration) {
     let never = Timespec { tv_sec: 0, tv_nsec: 0 };
     let Ok(left) = Timespec::try_from(left) else { return };
     let once = Itimerspec { it_interval: never, it_value: left };
-    // It fails for an invalid time only.
+    // This fails only for an invalid time.
     let _ = timerfd_settime(timer, TimerfdTimerFlags::empty(), &once);
 }
 

@@ -96,7 +96,7 @@ impl ChangeLog {
     }
 }
 
-/// The latest values by number.
+/// Latest values by number.
 #[derive(Debug)]
 struct Latest(Ring<Noted>);
 

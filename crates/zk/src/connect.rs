@@ -93,8 +93,8 @@ impl Target {
     ///
     /// Source: the tests of Java's Curator and of Python's kazoo expire sessions this way.
     ///
-    /// # Errors [`Failure`] if no server confirmed the end within the deadline, or if the password is unknown. The session may be
-    /// over all the same.
+    /// # Errors [`Failure`] if no server confirmed the end within the deadline, or if the password is unknown. The
+    /// session may be over anyway.
     pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
         if key.password == Password::NotTold {
             return Err(Failure::Refused(format!(

@@ -1,10 +1,9 @@
 //! A gate in front of all work of one contender, which can pause or kill the contender.
 //!
-//! A contender is its own loop and everything it started, above all its session's task, which sends the
-//! heartbeats. Behind a shut gate none of them runs, as in a stopped process or during a long garbage
-//! collection. The servers receive nothing and expire the session, and the contender does not know until the
-//! gate opens. When a session's tasks are killed, they close the connection without notice, as a killed
-//! process does.
+//! A contender consists of its own loop and everything that it started, above all its session's task, which sends the
+//! heartbeats. Behind a shut gate none of them runs, as in a stopped process or during a long garbage collection. The
+//! servers receive nothing and expire the session, and the contender does not know until the gate opens. When a
+//! session's tasks are killed, they close the connection without notice, as a killed process does.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -123,7 +122,7 @@ impl Gate {
 
 /// Keeps gates shut during its lifetime. Gates that others shut, too, stay shut for them.
 #[derive(Debug)]
-#[must_use = "dropped, it opens the gates"]
+#[must_use = "dropping it opens the gates"]
 pub struct Shut(Vec<Arc<Gate>>);
 
 impl Shut {
@@ -149,7 +148,7 @@ struct ScopeState {
     gate: Arc<Gate>,
     /// Tasks of sessions, which outlive their contender until they are closed.
     tasks: Tasks,
-    /// Tasks that the contender's lock started, which are of no use without it.
+    /// Tasks that the contender's lock started, which are useless without it.
     detached: Tasks,
 }
 

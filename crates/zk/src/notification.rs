@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_digits_that_no_server_assigns_are_no_sequence() {
+    fn ten_digits_that_no_server_assigns_are_not_a_sequence_number() {
         assert_eq!(sequence_of("n2147483648"), None);
         assert_eq!(sequence_of("backup-9999999999"), None);
     }

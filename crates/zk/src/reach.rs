@@ -71,7 +71,7 @@ async fn absent(address: &str) -> Option<String> {
     })
 }
 
-/// Why an address takes no connection, if it does not.
+/// Why an address accepts no connection, if it does not.
 async fn unreachable(place: SocketAddr) -> Option<io::Error> {
     let connected = timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(place)).await;
     connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).err()
@@ -140,7 +140,8 @@ async fn in_plain_text(address: &str) -> Option<String> {
     (!is_zookeeper).then(|| "does not answer like a ZooKeeper server".into())
 }
 
-/// Which of these servers, on which this host has sessions, take no further connection from it, and what to do; `None` if all do.
+/// Which of these servers, on which this host has sessions, accept no further connection from it, and what to do;
+/// `None` if all accept more.
 pub async fn connections_used_up(target: &Target) -> Option<String> {
     // A TLS port closes connections in plain text whatever their number.
     let addresses = Connect::parse(&target.connect).ok().filter(|_| target.access.tls.is_none())?.addresses;
@@ -244,7 +245,7 @@ fn rejected(why: &CertificateError, host: &str) -> String {
         "make another one with `keytool -genkeypair -alias zk -keyalg RSA -dname CN={host} -ext san={kind}:{host} \
          -storetype PKCS12 -keystore keystore.p12`"
     );
-    // These errors of the verifier have no variant of their own.
+    // These errors of the verifier have no separate variant.
     let text = why.to_string();
     let is = |reason: &str| text.contains(reason);
     match why {
@@ -275,7 +276,7 @@ fn rejected(why: &CertificateError, host: &str) -> String {
     }
 }
 
-/// Host names and addresses among a certificate's names, each of which looks like `DnsName("zk1")` or `IpAddress(127.0.0.1)`.
+/// Host names and addresses among a certificate's names, which look like `DnsName("zk1")` or `IpAddress(127.0.0.1)`.
 fn of_hosts(presented: &[String]) -> Vec<&str> {
     let all = presented.iter().filter_map(|name| {
         let rest = name.strip_prefix("DnsName(").or_else(|| name.strip_prefix("IpAddress("))?;

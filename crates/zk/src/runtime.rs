@@ -23,8 +23,8 @@ use zklockbench_core::clock::{self, Stamp};
 /// Interval of the sweep for requests whose deadline has passed.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs a future to its end on this thread, together with everything that it starts here. What is still running then ends with
-/// it.
+/// Runs a future to its end on this thread, together with everything that it starts here. Everything still running then
+/// ends with it.
 ///
 /// # Panics
 /// If the system has no file descriptor left for a runtime.
@@ -38,7 +38,7 @@ pub fn block_on<T>(main: impl Future<Output = T>) -> T {
         let _sweep = spawn_local(sweep());
         main.await
     });
-    // Does not wait for a name that is being looked up.
+    // Does not wait for pending name resolution.
     runtime.shutdown_background();
     value
 }
@@ -67,7 +67,7 @@ impl<T> Task<T> {
 impl<T> Future for Task<T> {
     type Output = T;
 
-    /// A panic of the task goes on here.
+    /// A panic of the task continues here.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Poll::Ready(ended) = Pin::new(&mut self.0).poll(cx) else { return Poll::Pending };
         match ended.map_err(JoinError::try_into_panic) {
@@ -127,7 +127,7 @@ pub async fn sleep_until(at: Option<Stamp>) {
     }
 }
 
-/// Lets the other tasks of this thread run. Unlike tokio's, it does not look for events of the system first.
+/// Lets the other tasks of this thread run. Unlike tokio's version, it does not poll the system for events first.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {

@@ -243,7 +243,8 @@ impl Session {
         async move { reply.await.map(|stat| NodeStat::from(&stat)) }
     }
 
-    /// Asks the server whether this session has a watch on that node, as Curator does before it forgets one. Nothing is removed.
+    /// Asks the server whether this session has a watch on that node, as Curator does before it forgets a watch.
+    /// Nothing is removed.
     pub fn check_watches<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<bool, Failure>> + 'a {
         let sent = self.sending(RequestKind::CheckWatches, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.check_watches(path), |()| wire::EMPTY_REPLY);
@@ -374,7 +375,7 @@ impl Session {
         self.0.lag_us.take()
     }
 
-    /// Records that a sleep between two requests took longer than requested, because the machine was busy.
+    /// Records that a sleep between two requests took longer than requested because the machine was busy.
     pub fn overslept(&self, us: u64) {
         self.0.busy_us.set(self.0.busy_us.get() + us);
     }

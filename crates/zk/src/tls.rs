@@ -125,7 +125,7 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
 /// The file with the authorities that this system trusts.
 fn system_authorities(variable: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
     if let Some(file) = variable.filter(|file| !file.is_empty()).map(PathBuf::from) {
-        let missing = || Error::usage(format!("{AUTHORITIES} names {}, which is no file", file.display()));
+        let missing = || Error::usage(format!("{AUTHORITIES} names {}, which is not a file", file.display()));
         return if file.is_file() { Ok(file) } else { Err(missing()) };
     }
     places.iter().find(|file| file.is_file()).map(|file| file.to_path_buf()).ok_or_else(|| {

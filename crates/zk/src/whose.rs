@@ -65,7 +65,7 @@ pub fn is_own_session(session: i64) -> bool {
     locked(&OWN).contains(&session)
 }
 
-/// A session of another program, as far as the suite can observe and control it.
+/// A session of another program, to the extent that the suite can observe and control it.
 pub trait ForeignSession {
     /// Session ID; cheaper than the key, because it is read at each step of each cycle. `None` if the locks
     /// are not ZooKeeper's.
@@ -85,7 +85,7 @@ pub trait ForeignSession {
     fn crash(&self);
 }
 
-/// The states of a session, from some moment on.
+/// The states of a session, from some time on.
 pub enum SessionStates {
     /// States observed by the client library.
     Seen(StateWatcher),

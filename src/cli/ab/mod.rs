@@ -39,7 +39,7 @@ use zklockbench_zk::Access;
 
 /// Blocks by default: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
-/// Default margin for every figure; pairing cancels disturbances that affect both sides.
+/// Default margin for every metric; pairing cancels disturbances that affect both sides.
 const MARGIN: f64 = 0.05;
 /// Limit on the number of blocks if the intervals alone decide when to stop.
 const BLOCKS_AT_MOST: u32 = 40;
@@ -113,8 +113,8 @@ fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
 }
 
-/// Terms of the comparison. Figures of losses have the margins of `compare` unless a margin is given: 5 % would be a single one
-/// of twenty losses.
+/// Terms of the comparison. Metrics of losses have the margins of `compare` unless a margin is given, because 5 % of
+/// twenty losses is a single loss.
 fn terms(judging: &Judging) -> Terms {
     let mut terms = judging.terms(Some(MARGIN));
     if !judging.has_margin_of_all() {
@@ -237,7 +237,7 @@ fn key(block: u32, turn: Turn) -> String {
     format!("{block:03}-{}", turn.name())
 }
 
-/// Settings that must not change when the comparison is resumed; its length and its terms may.
+/// Settings that must not change when the comparison is resumed; its length and terms may.
 fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
     let of = |side: &Side| {
         let mut asked = json!({
@@ -256,10 +256,10 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
 
 /// The open ensembles.
 ///
-/// Servers differ by chance from one start to the next (where the leader is, how their memory is laid out), and that must not
-/// look like a difference between the sides. So sides that share an ensemble share one start. Otherwise, both ensembles are
-/// reopened for each block, and A's a second time for A again, so that these differences vary between blocks, and between A and A
-/// again.
+/// Servers differ by chance from one start to the next (where the leader is, how their memory is laid out), and that
+/// must not look like a difference between the sides. So sides that share an ensemble use it without a restart.
+/// Otherwise, both ensembles are reopened for each block, and A's twice, so that these differences vary between blocks,
+/// and between A and the second A.
 struct ComparedEnsembles {
     opened: BTreeMap<Turn, ReadyEnsemble>,
     /// Description of each ensemble when it was first opened.
@@ -345,7 +345,7 @@ impl BlockRun {
         })
     }
 
-    /// Verdict on the locks, as far as valid trials show. Another block can replace trials that the machine spoiled; but a
+    /// Verdict on the locks from valid trials, because another block can replace trials that the machine spoiled. A
     /// violation counts in any trial.
     fn judged(&self) -> Verdict {
         let (trials, verdict) = (&self.stored.trials, &self.record.verdict);
@@ -447,7 +447,8 @@ impl ComparisonInProgress {
         Ok(BlockRun { record, stored })
     }
 
-    /// When this run counts requests on the wire. The first block is enough, unless the counts are compared.
+    /// When this run counts requests on the wire. Counting in the first block is enough, unless the counts are
+    /// compared.
     fn counting(&self, block: &Block, turn: Turn) -> CountingWhen {
         let asked = self.args.generator.counting;
         let counts = [Turn::A, Turn::B].iter().any(|turn| asked.counts(self.sides.of(*turn).scenario()));

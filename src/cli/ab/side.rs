@@ -1,5 +1,5 @@
-//! The two sides: what each runs, where, and with which binary and options. Also compares what their drivers declare, and chooses
-//! the default figures by the load.
+//! The two sides: what each runs, where, and with which binary and options. Also compares what their drivers declare,
+//! and chooses the default metrics by the load.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ impl Side {
         self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }
 
-    /// Its existing ensemble, if only the scenario names it.
+    /// Its existing ensemble, if only the scenario, and no option, names it.
     pub fn unnamed(&self) -> Option<&str> {
         self.overrides.unnamed(self.scenario())
     }
@@ -152,7 +152,7 @@ impl Side {
         self.drivers.iter().flat_map(|drivers| &drivers.own).map(record).collect()
     }
 
-    /// Options for its binary that change the scenario.
+    /// Options for its binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
         let Overrides { contenders, strategies, duration, time_scale, set, .. } = &self.overrides;
         let mut words: Vec<OsString> = Vec::new();
@@ -340,7 +340,7 @@ fn differences(ComparedLock { choices: [a, b], locks }: &ComparedLock<'_>) -> Ve
     abilities.chain(params).collect()
 }
 
-/// The requested figures for both sides, or by default those that their loads measure.
+/// The requested metrics for both sides, or by default those that their loads measure.
 pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [TrialPlan::of(a.scenario()), TrialPlan::of(b.scenario())];
@@ -379,7 +379,7 @@ fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
 }
 
-/// Figures for which a trial has enough samples.
+/// Metrics for which a trial has enough samples.
 fn usual(trial: &TrialSpec) -> Vec<Figure> {
     let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
     let mut figures = match trial.load {

@@ -1,4 +1,4 @@
-//! The same load on 1, 3 and 5 local servers, with one lock.
+//! Compares the same load on 1, 3 and 5 local servers, with one lock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The time that is left of a plan: expected beforehand, and corrected by how long the steps so far have taken.
+//! The remaining time of a plan: estimated beforehand, and corrected by how long the steps so far have taken.
 
 use std::time::Duration;
 
@@ -16,30 +16,30 @@ pub struct Countdown {
     ended: clock::Stamp,
     /// Expected time of the steps so far.
     done: Duration,
-    /// Expected time of the others.
+    /// Expected time of the remaining steps.
     left: Duration,
 }
 
 impl Countdown {
-    /// Begins with the expected time of all steps.
+    /// Starts with the expected time of all steps.
     pub fn of(steps: Duration, is_quiet: bool) -> Self {
         let now = clock::now();
         Self { is_quiet, began: now, ended: now, done: Duration::ZERO, left: steps }
     }
 
-    /// The same from its beginning, with another expected time of all steps.
+    /// The same start, with another expected time of all steps.
     pub fn again(self, steps: Duration) -> Self {
         Self { left: steps, ..self }
     }
 
-    /// Notes what begins.
+    /// Prints what begins, with the remaining time.
     pub fn note(&self, what: &str) {
         if !self.is_quiet {
             output::note(&format!("{what}; about {} left", in_words(self.left())));
         }
     }
 
-    /// Waits for a step, and reports now and then how much time is left.
+    /// Waits for a step, and occasionally reports the remaining time.
     pub async fn during<T>(&self, step: impl Future<Output = T>) -> T {
         let mut step = std::pin::pin!(step);
         loop {
@@ -50,7 +50,7 @@ impl Countdown {
         }
     }
 
-    /// Counts a step as done that was expected to take this long.
+    /// Counts a step as done; `expected` is its expected time.
     pub fn done(&mut self, expected: Duration) {
         self.ended = clock::now();
         self.done += expected;
@@ -64,9 +64,9 @@ impl Countdown {
     }
 }
 
-/// How often a long step reports the time that is left.
+/// Interval at which a long step reports the remaining time.
 const EVERY: Duration = Duration::from_secs(40);
-/// Steps so far from which their speed is known.
+/// Duration of the completed steps from which their speed is known.
 const KNOWN_AFTER: Duration = Duration::from_secs(10);
 
 fn corrected(left: Duration, done: Duration, took: Duration) -> Duration {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_host_lengthens_the_time_that_is_left() {
+    fn a_slow_host_lengthens_the_remaining_time() {
         let seconds = Duration::from_secs;
         assert_eq!(corrected(seconds(100), seconds(9), seconds(30)), seconds(100));
         assert_eq!(corrected(seconds(100), seconds(60), seconds(90)), seconds(150));

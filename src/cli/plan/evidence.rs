@@ -17,15 +17,16 @@ use zklockbench_record::{EnsembleInfo, HostInfo, RawRequest, Trial};
 use zklockbench_results::layout;
 use zklockbench_scenario::each_way;
 
-/// Levels below a named directory that are searched: a store has sweeps, a sweep has points, a point is a run.
+/// Number of levels searched below a named directory: a store contains sweeps, a sweep contains points, and a point is
+/// a run.
 const DEPTH: usize = 4;
-/// Part, before the number, of the names of runs that verify a plan.
+/// Infix of the names of runs that verify a plan, before the number.
 pub const VERIFIES: &str = "verify-";
 
 pub struct StoredEvidence {
     question: Question,
     load: PlannedLoad,
-    /// What trials of exactly the question's load show, by strategy; the longest one counts.
+    /// Results of trials of exactly the question's load, by strategy; the longest trial counts.
     own_loads: BTreeMap<String, MeasuredLoad>,
     trials: Vec<Observation>,
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
@@ -56,7 +57,7 @@ impl StoredEvidence {
         }
     }
 
-    /// What a trial of exactly the question's load shows, if there is one.
+    /// Result of a trial of exactly the question's load, if there is one.
     pub fn own_load(&self, strategy: &str) -> Option<&MeasuredLoad> {
         self.own_loads.get(strategy)
     }
@@ -97,8 +98,8 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Takes only the evidence that a plan's answer was based on: trials that it left out had a reason, and runs that verified it
-    /// are no evidence.
+    /// Takes only the evidence on which a plan's answer was based. Trials that the plan left out had a reason, and runs
+    /// that verified it are not evidence.
     fn take_plan(&mut self, dir: &Path) -> Result<(), Error> {
         let plan = plan::read(dir)?;
         let trials: BTreeSet<String> =
@@ -116,7 +117,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Takes the trials of a run, or only these of them.
+    /// Takes the trials of a run, or only the listed ones.
     fn take_run(&mut self, dir: &Path, only: Option<&BTreeSet<String>>) -> Result<(), Error> {
         let stored = zklockbench_results::read(dir)?;
         self.fits(dir, &stored.run.host, &stored.run.ensemble)?;
@@ -124,7 +125,7 @@ impl StoredEvidence {
         for trial in &stored.trials {
             self.take_own_load(dir, trial);
             let added = trial.spec.added_round_trip();
-            // A distance added throughout is not a failure.
+            // Added round-trip time throughout the trial is not a failure.
             let failures = trial.faults.iter().filter(|fault| added.is_none() || hits_servers(&fault.kind));
             let failures =
                 failures.filter_map(|fault| MeasuredFailure::of(trial, fault, hits_servers(&fault.kind)));
@@ -209,12 +210,12 @@ impl StoredEvidence {
         (is != before).then(|| [is, before].map(said))
     }
 
-    /// A row with what writes take and how many fit.
+    /// A row with the time of a write and the maximum rate of writes.
     pub fn with_writes(&self, row: ByServers) -> ByServers {
         ByServers { write_us: self.write_us, writes_per_s: self.writes_per_s, ..row }
     }
 
-    /// Refuses results of which none can be used.
+    /// Refuses results if none of them can be used.
     pub fn check(&self) -> Result<(), Error> {
         match self.left_out.first() {
             Some(why) if self.trials.is_empty() && self.own_loads.is_empty() => Err(Error::usage(format!(
@@ -224,16 +225,16 @@ impl StoredEvidence {
         }
     }
 
-    /// A note for a trial on that ensemble if it differs from the ensemble of these results.
+    /// Note for a trial on that ensemble if it differs from the ensemble of these results.
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Some(format!(
-                "its servers kept their data {is}, those of what was predicted from {before}"
+                "its servers kept their data {is}, those of the prediction's basis {before}"
             ));
         }
         let (_, own) = self.place.as_ref().filter(|(_, own)| !is_like(own, ensemble))?;
         Some(format!(
-            "it ran on another ensemble (servers: {}) than what was predicted from ({})",
+            "it ran on another ensemble (servers: {}) than the basis of the prediction ({})",
             servers(ensemble),
             servers(own)
         ))
@@ -254,7 +255,8 @@ impl StoredEvidence {
     }
 }
 
-/// Whether two ensembles have as many servers of the same versions, and both share the load generator's host or neither does.
+/// Whether two ensembles have as many servers of the same versions, and either both or neither share the load
+/// generator's host.
 fn is_like(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let versions = |ensemble: &EnsembleInfo| {
         let mut versions: Vec<String> =
@@ -285,8 +287,9 @@ struct FoundDirectories {
     plans: Vec<PathBuf>,
 }
 
-/// Collects every directory of a plan, run or calibration, there and below. Hidden directories belong to unfinished runs and are
-/// skipped; links are not followed. A run that verified a plan is no evidence for the next one unless it is named itself.
+/// Collects every directory of a plan, run or calibration, there and below. Hidden directories belong to unfinished
+/// runs and are skipped; links are not followed. A run that verified a plan is not evidence for the next plan unless it
+/// is named itself.
 fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<(), Error> {
     if disk::has(path, plan::FILE.name) {
         found.plans.push(path.to_owned());

@@ -1,5 +1,5 @@
-//! Holds as options give them: a mean, a mean with its 99th percentile, a constant, a distribution of a scenario, or a file of
-//! measured holds.
+//! Holds as given by options: a mean, a mean with its 99th percentile, a constant, a distribution as in a scenario, or
+//! a file of measured holds.
 
 use std::path::Path;
 use std::time::Duration;

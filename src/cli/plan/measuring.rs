@@ -1,8 +1,9 @@
 //! Measurements for an answer without stored results: each lock in service, the loss of the leader under each, and the question's
 //! own load. Also the ensemble on which a plan measures and verifies, with its runs there.
 //!
-//! Under a light load, or over many locks, hardly any request waits. So a lock's service is measured apart from the load: at the
-//! question's rate or a higher one, over a few busy locks. The question's own load then decides what the prediction leaves open.
+//! Under a light load, or over many locks, hardly any request waits. So a lock's service is measured separately from
+//! the load: at the question's rate or a higher one, over a few busy locks. If the prediction is inconclusive, the
+//! question's own load decides.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -31,27 +32,27 @@ const POINTS: [(f64, f64); 3] = [(0.5, 0.5), (1.0, 0.8), (1.3, 0.7)];
 /// Approximate handoff time, used to estimate how busy a lock will be, and the number of round trips in it.
 const HANDOFF: Duration = Duration::from_millis(5);
 const ROUND_TRIPS: u32 = 2;
-/// Longest mean hold of these loads. Handoffs hardly depend on holds, and short ones show more of them.
+/// Longest mean hold of these loads. Handoffs hardly depend on holds, and with short holds there are more handoffs.
 const HOLD_MOST: Duration = Duration::from_millis(30);
 /// Sessions for each busy lock, most of which wait.
 const SESSIONS_EACH: usize = 7;
 const MEASURES: Duration = Duration::from_secs(7);
 const WARMS_UP: Duration = Duration::from_millis(1_500);
 pub const REPETITIONS: usize = 2;
-/// A quick calibration, with what is around it.
+/// Duration of a quick calibration, including its setup.
 const CALIBRATES: Duration = Duration::from_secs(9);
-/// Starting an ensemble, and warming it up.
+/// Time to start an ensemble and to warm it up.
 pub const STARTS: Duration = Duration::from_secs(12);
 const OUTAGE: &str = "outage";
-/// Arrivals and length of the measurement of the question's own load; longer if the prediction leaves it open.
+/// Arrivals and length of the measurement of the question's own load. It is longer if the prediction is inconclusive.
 const OWN_ARRIVALS: f64 = 1_000.0;
 const OWN_LASTS: Duration = Duration::from_secs(45);
 const OPEN_LASTS: Duration = Duration::from_secs(60);
-/// Part of the headroom up to which a light load is multiplied.
+/// Share of the headroom up to which a light load is multiplied.
 const OF_HEADROOM: f64 = 0.7;
-/// Name of the run with a lock per request, and the scenario's word for such locks.
+/// Name of the run with a fresh lock per request, and the scenario's value for such locks.
 const FRESH: &str = "fresh";
-/// Locks that such a run takes, about.
+/// Approximate number of locks that such a run acquires.
 const FRESH_LOCKS: f64 = 500.0;
 
 pub struct Measuring<'a> {
@@ -98,7 +99,7 @@ pub fn service_takes(
     CALIBRATES + steps.iter().map(Step::expected).sum::<Duration>() + outage
 }
 
-/// Whether it is asked what a failure costs. A failure makes tries fail rather than wait.
+/// Whether the plan measures the loss of the leader. Tries never wait, so they have no outage to measure.
 fn loses_leader(asked: &AskedLoad) -> bool {
     asked.load.impossible().is_none() && !asked.question.only_tries
 }
@@ -135,7 +136,7 @@ fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usi
     (1..).zip(points).map(step).collect()
 }
 
-/// Rate of the load. Returning clients ask as often as they are served, at most.
+/// Rate of the load. Returning clients request at most as often as they are served.
 fn usual_rate(asked: &AskedLoad) -> f64 {
     let question = &asked.question;
     if !asked.load.is_closed() {
@@ -146,7 +147,7 @@ fn usual_rate(asked: &AskedLoad) -> f64 {
 }
 
 impl Measuring<'_> {
-    /// Adds the evidence for predictions: the parts of the service time, and what a leader's death costs.
+    /// Adds the evidence for predictions: the parts of the service time, and the cost of a leader's death.
     pub async fn run(
         &mut self,
         strategies: &[String],
@@ -241,7 +242,7 @@ impl Measuring<'_> {
     }
 }
 
-/// Waits without which the objective cannot be judged.
+/// Number of waits needed to judge the objective.
 pub fn needed(question: &Question) -> f64 {
     question.objective.figure.samples_needed().max(100) as f64
 }
@@ -267,17 +268,18 @@ pub async fn lose_leaders(
     let failures = Failures::of_leaders(times);
     if !runs.args.opening.quiet {
         let last = format_duration(failures.last);
-        output::note(&format!("verifying what a leader's death costs, under each strategy: {last}"));
+        output::note(&format!("verifying the cost of a leader's death, under each strategy: {last}"));
     }
     let name = format!("{VERIFIES}{OUTAGE}");
     let text = failures.scenario(&name, question, strategies, runs.args.seed + VERIFIES_BY);
     runs.run_apart(&name, &text).await
 }
 
-/// Most locks of a trial that breaks things: each lock takes time to create and remove, and among so many none is busy.
+/// Largest number of locks in a trial with faults: each lock takes time to create and remove, and among so many, none
+/// is busy.
 const LOCKS_MOST: usize = 2_000;
 
-/// The question's load on several groups of locks, over fewer locks if there are very many.
+/// The question's load on several groups of locks, or on fewer locks if there are very many.
 fn outage_load(question: &Question) -> QuestionLoad {
     let load = question.copies(copies(question));
     QuestionLoad { locks: load.locks.min(LOCKS_MOST), ..load }
@@ -290,7 +292,7 @@ struct Failures {
     last: Duration,
 }
 
-/// A failure, and the time until everything is back to normal.
+/// A kind of failure, and the time until everything is back to normal.
 struct KindOfFailure {
     fault: &'static str,
     takes: Duration,
@@ -300,12 +302,12 @@ const LEADER: KindOfFailure = KindOfFailure {
     fault: "kind = \"kill\"\ntarget = \"leader\"\nduration = \"2s\"\n",
     takes: Duration::from_secs(8),
 };
-/// Long enough to show how contenders fare that arrive while a server is missing.
+/// Long enough to show how contenders fare that arrive while a server is down.
 const FOLLOWER: KindOfFailure = KindOfFailure {
     fault: "kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n",
     takes: Duration::from_secs(16),
 };
-/// A long garbage collection of a client, which loses its session if that lives shorter.
+/// A long garbage collection of a client, which loses its session if the session timeout is shorter.
 const FROZEN: KindOfFailure = KindOfFailure {
     fault: "kind = \"freeze\"\ntarget = \"holder\"\nduration = \"3s\"\n",
     takes: Duration::from_secs(8),
@@ -315,7 +317,7 @@ const PAUSED: KindOfFailure = KindOfFailure {
     takes: Duration::from_secs(10),
 };
 
-/// Its lock stands still until its session has expired.
+/// The lock is blocked until the session has expired.
 fn holder(session_timeout: Duration) -> KindOfFailure {
     let takes = session_timeout + Duration::from_secs(6);
     KindOfFailure { fault: "kind = \"crash\"\ntarget = \"holder\"\n", takes }
@@ -381,7 +383,7 @@ impl PlanRuns<'_> {
         self.left(name, |place| Ok(ensemble.run(&program, &file, place, generator, job, Vec::new()))).await
     }
 
-    /// The same on a separate ensemble like the plan's, because it breaks servers.
+    /// Like `run`, but on a separate ensemble like the plan's, because it breaks servers.
     pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let file = self.series.scenario(name, scenario)?;
         let generator = GeneratorArgs { allow_faults: true, ..self.args.generator.clone() };
@@ -404,7 +406,7 @@ impl PlanRuns<'_> {
         name: &str,
         command: impl FnOnce(&RunPlace) -> Result<Process, Error>,
     ) -> Result<PathBuf, Error> {
-        // An invalid trial may do for an objective that is far from the generator's delay.
+        // For an objective far from the generator's delay, an invalid trial may be enough.
         let once = |place: &RunPlace| {
             let mut command = command(place)?;
             command.env("ZKLOCKBENCH_NO_RERUNS", "1");

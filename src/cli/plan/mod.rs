@@ -44,10 +44,10 @@ use zklockbench_scenario::{Scenario, did_you_mean};
 use zklockbench_stats::queueing::Order;
 use zklockbench_zk::Target;
 
-/// Offset of the seed, so that a verification is another draw.
+/// Offset of the seed, so that a verification has other random draws.
 const VERIFIES_BY: u64 = 1_000;
 
-/// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
+/// Default strategies: a queue that notifies one waiter, a queue that notifies all, and the most widely used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -148,7 +148,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     tell(&plan, &series, args.opening.quiet, stop)
 }
 
-/// The results to answer from.
+/// Reads the stored results that the answer is based on.
 async fn read_evidence(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -165,12 +165,13 @@ async fn read_evidence(
     Ok(stored_evidence)
 }
 
-/// Passes a result on, with how to resume after an error.
+/// Returns a result; an error also states how to resume.
 fn resumable<T>(result: Result<T, Error>, series: &Series) -> Result<T, Error> {
     result.inspect_err(|_| output::note(&format!("resume with: {}", how_to_resume(series.path()))))
 }
 
-/// The load on each number of servers, with the recommended lock or else the most promising one.
+/// The load on each number of servers, with the recommended lock, or with the most promising one if none is
+/// recommended.
 async fn compare_servers(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -235,7 +236,7 @@ impl Predictions {
                 (name, load, evidence)
             })
             .collect();
-        // A simulation takes seconds, so each strategy has a thread.
+        // A simulation takes seconds, so each strategy runs on its own thread.
         let answers: Vec<Answer> = std::thread::scope(|scope| {
             let answer = |(name, load, evidence): &(&String, PlannedLoad, Evidence)| {
                 Answer::of(name, evidence, load, objective, effort)
@@ -254,10 +255,10 @@ impl Predictions {
     }
 }
 
-/// Most locks under which the load itself is measured.
+/// Largest number of locks with which the load itself is measured.
 const TRIED_MOST: u64 = 3;
 
-/// Measures the load itself with the best lock, and with the next ones if the first does not do.
+/// Measures the load itself with the best lock, and with the next ones if the best one misses the objective.
 async fn decide(
     answers: &mut [Answer],
     mut measuring: Measuring<'_>,

@@ -11,34 +11,34 @@ use zklockbench_core::units::{counted, format_duration, number};
 
 /// Target load of the ensemble during measurements, in acquisitions per second, unless the question asks for more.
 pub const BUSY: f64 = 120.0;
-/// Most sessions of a trial, unless the question itself has more.
+/// Largest number of sessions in a trial, unless the question itself has more.
 const SESSIONS: f64 = 200.0;
-/// Share of the sessions that hold locks at any time, at most, if sessions are no limit.
+/// Largest share of sessions that hold locks at the same time, for sessions not to be a limit.
 const FREE: f64 = 0.5;
-/// Most locks of a trial, unless the question itself has more.
+/// Largest number of locks in a trial, unless the question itself has more.
 const LOCKS: f64 = 1_000.0;
 const SHORTEST: Duration = Duration::from_secs(10);
-/// Length of a warm-up in holds, and its longest.
+/// Length of a warm-up in holds, and its longest duration.
 const WARM_UP_HOLDS: u32 = 5;
 const WARM_UP_MOST: Duration = Duration::from_secs(15);
 /// Longest trial of a load that cannot fit.
 const IMPOSSIBLE: Duration = Duration::from_secs(15);
-/// Smallest multiple of the rate that is worth another load than the question's.
+/// Smallest factor on the rate that makes a different load worthwhile.
 const WORTH_IT: f64 = 1.2;
-/// What arrivals get beyond those asked for, because their number varies.
+/// Factor on the requested arrivals, because their number varies.
 const SPARE: f64 = 1.05;
 
-/// The part of the load to run, and with which strategy.
+/// The part of the load to run, and the strategy.
 pub struct Wanted<'a> {
     pub name: &'a str,
     /// The strategy, as a scenario lists it.
     pub strategy: &'a str,
     pub seed: u64,
     pub arrivals: f64,
-    /// Arrivals without which the objective cannot be judged.
+    /// Number of arrivals needed to judge the objective.
     pub needed: f64,
     pub longest: Duration,
-    /// Largest factor on the rate if the load itself has too few arrivals.
+    /// Largest factor on the rate to use if the load itself has too few arrivals.
     pub times_at_most: f64,
 }
 
@@ -56,7 +56,7 @@ impl OwnLoad {
     pub fn of(asked: &AskedLoad, wanted: &Wanted<'_>) -> Result<Self, Error> {
         let question = &asked.question;
         let base = question.copies(if asked.may_be_copied() { copies(question) } else { 1.0 });
-        // A load that cannot fit shows it soon.
+        // A load that is too high shows it soon.
         let longest = match asked.load.impossible() {
             Some(_) => wanted.longest.min(IMPOSSIBLE),
             None => wanted.longest,
@@ -98,7 +98,7 @@ pub fn copies(question: &Question) -> f64 {
     let by_clients = match question.think {
         // Returning clients are part of the load: each lock must keep its own.
         Some(_) => SESSIONS / clients,
-        // Where requests may have to wait for a session, the copies would share theirs.
+        // If requests may have to wait for a session, the copies would share sessions.
         None if held > FREE * clients => 1.0,
         None => FREE * SESSIONS.max(clients) / held,
     };
@@ -134,7 +134,7 @@ fn of_scenario(
     set("name", wanted.name.into());
     set("repetitions", Value::Integer(1));
     set("seed", Value::Integer(i64::try_from(wanted.seed).unwrap_or(1)));
-    // Arrivals that change last as long as the scenario, and those of a file as long as the file.
+    // Changing arrivals last as long as the scenario, and replayed arrivals as long as the file.
     let keeps_rate = asked.load.is_closed() || asked.load.is_stationary();
     let lasts = if keeps_rate { load.lasts } else { asked.load.lasts().min(wanted.longest) };
     if table.contains_key("duration") {

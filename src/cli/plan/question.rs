@@ -70,8 +70,8 @@ pub struct PlanArgs {
     /// Answer from these runs, sweeps, calibrations or baseline stores instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub from: Vec<PathBuf>,
-    /// Break things so often under each strategy, and say what each kind of failure costs: the leader, a follower and a holder
-    /// killed, the leader and a holder paused for 3 s, and a rolling restart; takes a minute a time and strategy [default: the
+    /// Cause each kind of failure N times under each strategy, and report its cost: the leader, a follower and a holder killed,
+    /// the leader and a holder paused for 3 s, and a rolling restart; takes a minute per repetition and strategy [default: the
     /// leader killed once]
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=20))]
     pub failures: Option<u32>,
@@ -230,7 +230,7 @@ impl AskedLoad {
             ));
         }
         let load =
-            PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("its load has no end by the clock"))?;
+            PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("its load is not limited by time"))?;
         let question = Question {
             clients: spec.contenders,
             rate: load.rate(),

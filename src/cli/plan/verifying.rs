@@ -21,9 +21,9 @@ use zklockbench_analysis::plan::{
 use zklockbench_core::error::Error;
 use zklockbench_stats::queueing::Order;
 
-/// Length of the warm-up before a verification: as much work as the calibration, which saturates the servers, did before the
-/// measurements. A JVM's compiler counts calls, so under a light load new servers stay slower for minutes (by half for a free
-/// lock).
+/// Length of the warm-up before a verification: as much work as the calibration did before the measurements by
+/// saturating the servers. A JVM's compiler counts calls, so under a light load new servers stay slower for minutes (by
+/// half for a free lock).
 const WARMS: Duration = Duration::from_secs(25);
 
 pub struct Verifying<'a> {
@@ -60,8 +60,8 @@ fn load(
 }
 
 impl Verifying<'_> {
-    /// Runs the load itself, and records which strategies could not be verified. The answer already exists: a failure leaves it
-    /// unverified, but loses nothing.
+    /// Runs the load itself, and records which strategies could not be verified. The answer already exists, so a
+    /// failure only leaves it unverified.
     pub async fn run(
         &self,
         plan: &mut PlanFile,
@@ -87,7 +87,8 @@ impl Verifying<'_> {
         }
     }
 
-    /// Restarted servers, unless they are the user's: the prediction includes how servers differ from start to start.
+    /// Restarts the servers, unless they are the user's, because the prediction includes how servers differ from start
+    /// to start.
     async fn restarted(&self, series: &Series, ready: Option<ReadyEnsemble>) -> Result<ReadyEnsemble, Error> {
         match ready {
             Some(ready) if ready.opened.is_external() => Ok(ready),
@@ -98,7 +99,8 @@ impl Verifying<'_> {
         }
     }
 
-    /// The strategy to verify under the load itself: the recommended one, or else the most promising one.
+    /// The strategy to verify under the load itself: the recommended one, or the most promising one if none is
+    /// recommended.
     fn to_verify(&self, plan: &PlanFile) -> Option<String> {
         let recommended = plan.recommendation.as_ref().map(|one| one.strategy.clone());
         let promising = || {
@@ -132,7 +134,7 @@ impl Verifying<'_> {
         }
     }
 
-    /// Kills the leader as often again under each verified strategy.
+    /// Repeats the leader kills under each verified strategy.
     async fn prove_failures(
         &self,
         plan: &mut PlanFile,

@@ -85,7 +85,7 @@ impl MeasuredRun {
 fn draw(view: &View<'_>, directory: &Path) {
     let charts = directory.join(layout::CHARTS);
     let drawn = zklockbench_report::chart::draw_all(view, &charts).inspect_err(|_| {
-        // Incomplete charts would pass for results.
+        // Incomplete charts could be mistaken for results.
         let _ = std::fs::remove_dir_all(&charts);
     });
     for (chart, why) in crate::cli::report::drawn(drawn).left_out {
@@ -103,7 +103,7 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
 
 pub(super) struct RunResult {
     path: PathBuf,
-    /// The run alone, in the form that gates and comparisons take.
+    /// The run as one side, as gates and comparisons need it.
     side: Side,
     showing: Showing,
     gated: zklockbench_report::Gated,
@@ -138,7 +138,7 @@ impl RunResult {
         View::of(self.stored())
     }
 
-    /// Writes the reports for CI and prints the result, with the error that ends the run after all, if any.
+    /// Writes the reports for CI and prints the result. Returns the error that ends the run after all, if any.
     pub fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
         let Self { path, comparison, exit, .. } = self;
         let (stored, view) = (self.stored(), self.view());

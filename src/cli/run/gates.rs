@@ -1,4 +1,4 @@
-//! The gates of a run, and the runs that it is compared with.
+//! The gates of a run, and the baselines that it is compared with.
 
 use std::path::{Path, PathBuf};
 
@@ -23,12 +23,12 @@ pub struct Baseline {
 
 /// Runs whose repetitions are combined.
 struct Candidate {
-    /// Their origin, for messages.
+    /// Their source, for messages.
     path: PathBuf,
     dirs: Vec<PathBuf>,
 }
 
-/// Most candidates that are checked for one from a machine like this.
+/// Maximum number of candidates searched for one from a similar machine.
 const CANDIDATES_MOST: usize = 50;
 
 impl Baseline {
@@ -74,8 +74,8 @@ impl Baseline {
         Ok(Some(Self { candidates, is_optional }))
     }
 
-    /// The newest baseline that is comparable with that run. If there is none, returns `None` if that is allowed, else the
-    /// newest, so that the comparison reports why not.
+    /// The newest baseline that is comparable with that run. If there is none, returns `None` if that is allowed;
+    /// otherwise the newest, so that the comparison reports why it is not comparable.
     fn fitting(&self, new: &Side) -> Result<Option<Side>, Error> {
         let mut why = "there is none yet".to_owned();
         for (at, candidate) in self.candidates.iter().enumerate() {
@@ -147,7 +147,7 @@ pub struct JudgedGates {
 /// gate.
 pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdict: &Verdict) -> JudgedGates {
     let cells: Vec<CellKey> = cells(scenario).collect();
-    // An unreadable baseline must not lose the measurements: its gates are then unknown.
+    // An unreadable baseline must not lose the measurements: gates that need it are then unknown.
     let (base, goes_without) = match baseline.map(|baseline| (baseline.fitting(new), baseline.is_optional)) {
         None => (None, false),
         Some((Ok(base), is_optional)) => (base, is_optional),
@@ -182,7 +182,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     JudgedGates { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
 }
 
-/// The comparison to report beside gates about the baseline, with their figures and margins, so that both agree.
+/// The comparison to report beside gates that use the baseline, with their metrics and margins, so that both agree.
 fn asked_by(gates: &[Gate]) -> Ask {
     let mut ask = Ask::default();
     for gate in gates {

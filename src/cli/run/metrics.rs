@@ -37,7 +37,7 @@ const CONNECTION_LASTS: Duration = Duration::from_secs(5);
 const TEXT_LASTS: Duration = Duration::from_millis(250);
 const HEAD_AT_MOST: usize = 16 * 1024;
 
-/// Parses the address of `/metrics`: an address with a port, or a port of this host alone.
+/// Parses the address of `/metrics`: an address with a port, or a port of this host only.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     let address = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_of_this_host_alone_unless_another_is_named() {
+    fn an_address_without_a_host_is_local() {
         let shown = |text| address(text).map(|address| address.to_string());
         assert_eq!(shown("9100"), Ok("127.0.0.1:9100".into()));
         assert_eq!(shown(":9100"), Ok("127.0.0.1:9100".into()));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_served_there_and_nothing_elsewhere() {
+    fn metrics_are_served_at_their_path_and_nothing_elsewhere() {
         let endpoint = endpoint();
         let found = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");

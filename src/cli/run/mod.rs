@@ -366,7 +366,7 @@ impl RunInProgress {
             false => open_ensemble::measure_floor(&self.opened, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
-            // Otherwise the floor would include thousands of sessions that are being opened.
+            // Otherwise the floor would include the cost of opening thousands of sessions.
             let ready = async { rendezvous.meet("floor").await.release().await };
             let ready = stop.run_until_cancelled(ready).await.ok_or(Error::Interrupted)?;
             ready.map_err(|failed| failed.error())?;
@@ -381,8 +381,7 @@ impl RunInProgress {
         if !self.opened.is_external() && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
-        // Each of several workers would see only its own part of the traffic.
-        // With TLS there is nothing to read.
+        // Each of several workers would see only its part of the traffic, and with TLS there is nothing to read.
         let is_readable = environment.rendezvous.is_none() && environment.target.access.tls.is_none();
         let counts = is_readable && self.args.generator.counting.counts(self.scenario());
         if counts {

@@ -1,5 +1,5 @@
-//! The ensemble of a run: a fresh local one, the kept one, or an external one. Also what the scenario's faults require of it and
-//! whether that is available, and the steps before the first trial: warming up the servers and measuring the floor.
+//! The ensemble of a run: a fresh local one, the kept one, or an external one. Also checks that it supports the
+//! scenario's faults, and prepares the first trial: warms up the servers and measures the floor.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ impl OpenEnsemble {
         matches!(self.servers, Servers::Fresh(_))
     }
 
-    /// The commands of that file for breaking these servers, if they are external. Servers to break must be healthy.
+    /// Reads that file's commands for breaking these servers, if they are external. Servers to break must be healthy.
     pub async fn host_commands(
         &self,
         file: Option<&Path>,
@@ -121,7 +121,7 @@ impl OpenEnsemble {
         (is_needed && !self.is_external()).then_some(keep_awake::EVERY)
     }
 
-    /// Environment for requests outside any trial: to warm the ensemble up, or to measure it.
+    /// Environment for requests outside any trial, to warm the ensemble up or to measure it.
     pub fn environment(&self, workspace: Workspace, servers: &[ServerInfo]) -> Environment {
         let chroot = if let Servers::External(external) = &self.servers { &external.chroot } else { "" };
         Environment {
@@ -266,7 +266,7 @@ impl Servers {
         }
     }
 
-    /// What cannot be known about these servers, and why.
+    /// What is unknown about these servers, and why.
     fn not_available(&self, roles: &[Role]) -> Vec<(String, String)> {
         let logs = match self {
             Self::Contained(compose) => compose.without_logs(),
@@ -368,7 +368,7 @@ impl Needs {
         if self.0.contains(&Capability::Proxies) { 3 + servers } else { 1 }
     }
 
-    /// The proxy in front of those servers, if a fault needs one.
+    /// The proxy in front of the servers, if a fault needs one.
     pub fn proxy(&self, servers: &[String]) -> Result<Option<Arc<Proxy>>, Error> {
         if !self.0.contains(&Capability::Proxies) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! A worker's part of a run: which part, and where it meets the processes that make the others.
+//! A worker's part of a run, and where it meets the other workers.
 
 use std::time::Duration;
 

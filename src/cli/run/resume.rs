@@ -1,4 +1,5 @@
-//! `run --resume`: which settings come from the record of the run, which must be repeated, and which must not change.
+//! `run --resume`: which settings are read from the record of the run, which must be given again, and which must not
+//! change.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use zklockbench_record::{Run, Trial};
 use zklockbench_results::{Resumed, RunFile, RunWriter, StoredRun};
 use zklockbench_scenario::{EnsembleChoice, TrialPlan, TrialSpec};
 
-/// Takes over the run in this directory with its scenario, and sets the options to those that it was started with.
+/// Continues the run in this directory with its scenario, and sets the options to their original values.
 pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {
     if args.overrides.change_more_than_the_place()? {
         return Err(Error::usage(
@@ -31,7 +32,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
         args.generator.threads = u16::try_from(run.generator_threads).ok();
         args.history = run.history || run.files.keys().any(|name| name.ends_with(".history.jsonl"));
         starts_alike(run, args)?;
-        // The rest is checked once the servers run.
+        // The rest is checked once the servers are up.
         same_ground(
             run,
             &Run {
@@ -45,7 +46,8 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
     Ok((file, resumed))
 }
 
-/// Refuses to use a recorded ensemble that could do harm unless the user names it: the record may come from anywhere.
+/// Refuses to use a recorded ensemble that could do harm unless the user names it, because the record may come from
+/// anywhere.
 fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Result<(), Error> {
     let place = &args.overrides.place;
     let refused = |why: String| Err(Error::usage(why));
@@ -103,7 +105,7 @@ pub fn announcement(stored: &StoredRun) -> String {
     )
 }
 
-/// Facts, named as in a comparison, that must be the same in all parts of a run, because their figures are combined.
+/// Facts, named as in a comparison, that must be the same in all parts of a run, because their metrics are combined.
 const SAME: [&str; 8] = [
     "processors",
     "data",

@@ -1,5 +1,5 @@
-//! Limits of servers that the suite has not configured: the session timeouts that they grant, and the connections that they take
-//! from one host.
+//! Limits of servers that the suite has not configured: the session timeouts that they grant, and the connections that
+//! they accept from one host.
 
 use futures_util::future::join_all;
 
@@ -14,8 +14,8 @@ use zklockbench_zk::{admin, reach};
 
 type Configuration = Vec<(String, String)>;
 
-/// Warns of session timeouts that differ from what is asked, and refuses trials with more requests or connections than the servers
-/// may get.
+/// Warns if the granted session timeout differs from the requested one, and refuses trials with more requests or
+/// connections than the servers accept.
 pub async fn check(
     opened: &OpenEnsemble,
     sharing: &Sharing,
@@ -62,7 +62,7 @@ fn too_many(trial: &TrialSpec, slice: Slice, servers: &[Option<Configuration>]) 
     let limits: Vec<i64> = servers.iter().map(limit).collect::<Option<_>>()?;
     let room = usize::try_from(limits.iter().sum::<i64>()).unwrap_or(usize::MAX);
     let own = slice.below(trial.contenders).count();
-    // For each contender, a driver opens a session besides the suite's.
+    // A driver opens a session for each contender in addition to the suite's.
     let each = if zklockbench_locks::driven(&trial.strategy.name).is_some() { 2 } else { 1 };
     (own * each > room).then(|| {
         let from = limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

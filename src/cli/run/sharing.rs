@@ -21,7 +21,7 @@ pub struct Sharing {
     pub others: Option<OtherClients>,
     /// Requests per second.
     pub at_most: Option<f64>,
-    /// Factor by which servers may become slower than before the run; beyond it, the run ends.
+    /// Largest allowed factor by which servers become slower than before the run; beyond it, the run ends.
     pub stop_if_slower: Option<f64>,
 }
 

@@ -60,7 +60,7 @@ pub struct SweepArgs {
     pub job: JobArgs,
 }
 
-/// Keys that a sweep sets by itself or does not use.
+/// Keys that a sweep sets itself or does not use.
 const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "gate", "order"];
 
 pub struct SweepQuestion {
@@ -103,7 +103,7 @@ impl SweepQuestion {
         let table = |at| table_at(&base, &over, failures.as_ref(), at);
         let at = |at| parsed(&toml::to_string(&table(at)?).map_err(Error::usage)?);
         let scenario = at(least)?;
-        // Mistakes at the far end are reported before anything starts.
+        // Mistakes at the far end of the range are reported before anything starts.
         at(ends(Over::most))?;
         let strategies = scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
         Ok(Self { strategies, over, objective, scenario, text, failures, base })
@@ -139,7 +139,7 @@ impl SweepQuestion {
         self.over.iter().any(|over| over.variable == Variable::SessionTimeout)
     }
 
-    /// Whether each run starts servers of its own, because it breaks them.
+    /// Whether each run starts its own servers, because it breaks them.
     pub fn breaks_servers(&self) -> bool {
         Needs::of(&self.scenario).own_servers()
     }
@@ -287,7 +287,7 @@ fn check_session_timeout(scenario: &Scenario, sweeps_delay: bool) -> Result<(), 
 }
 
 fn parsed(text: &str) -> Result<Scenario, Error> {
-    // Whether its faults are possible here was checked when the scenario was read.
+    // Whether the scenario's faults are possible on this host was checked when it was read.
     let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
     let told = parse("the scenario with the sweep's values", text, &catalog);
     told.map(|parsed| parsed.scenario).map_err(|mistakes| {
@@ -309,7 +309,7 @@ fn table_at(base: &Table, over: &[Over], failures: Option<&AddedFailures>, at: A
             Variable::Servers => {
                 let ensemble = table.entry("ensemble").or_insert_with(|| Value::Table(Table::new()));
                 let ensemble =
-                    ensemble.as_table_mut().ok_or_else(|| Error::usage("`ensemble` is no table"))?;
+                    ensemble.as_table_mut().ok_or_else(|| Error::usage("`ensemble` is not a table"))?;
                 ensemble.insert("servers".into(), whole);
             }
             Variable::Delay => {
@@ -334,7 +334,7 @@ pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) ->
         format!(", for {} {}", over.variable.name(), values.join(", "))
     });
     let more =
-        if matches!(over.values, Values::Range { .. }) { ", then more where they tell most" } else { "" };
+        if matches!(over.values, Values::Range { .. }) { ", then more where they inform most" } else { "" };
     format!(
         "{} of {}: {} at first{beside}{more}; {} at most",
         over.variable.name(),

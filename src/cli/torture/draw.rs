@@ -14,7 +14,7 @@ use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_ensemble::fault;
 
 const TIMEOUT: &str = "acquire_timeout";
-/// This lock leaves a node behind when it gives up after an unanswered create, as its description states.
+/// This lock leaves a node behind when it times out after an unanswered create, as its description states.
 const NO_TIMEOUT: &str = "apache-write-lock";
 /// Every lock sends such requests.
 const REQUESTS: [&str; 2] = ["join", "release"];
@@ -53,7 +53,7 @@ impl Rounds {
             driven.is_none_or(|driven| drivers::unfit(driven, card).is_none())
                 && (may_time_out || card.needs_key != Some(TIMEOUT))
         };
-        // Faults of servers follow each other, because several at once often leave no quorum.
+        // Faults of servers follow one another, because several at once often leave no quorum.
         let [mut of_servers, mut of_contenders] =
             [dealt(&self.of_servers, number, 2), dealt(&self.of_contenders, number, 4)];
         of_servers.retain(fits);

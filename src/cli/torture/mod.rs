@@ -111,7 +111,7 @@ fn locks(names: &[String]) -> Result<Vec<LockCard>, Error> {
     cards.collect()
 }
 
-/// The faults that this host can inject, and why the others are left out.
+/// The faults that this host can inject, and why the others are skipped.
 fn faults(args: &TortureArgs) -> (Vec<FaultCard>, Vec<String>) {
     let links = match &args.compose {
         Some(_) => Err("Docker cannot cut a single link between servers".to_owned()),

@@ -168,7 +168,7 @@ fn woken(trial: &Trial) -> Option<BTreeMap<u32, u64>> {
         "predecessor-watch" | "curator-mutex" => {
             Some((waiters > 0).then_some((1, waiters)).into_iter().collect())
         }
-        // Nodes without a number are distinguished by the releases.
+        // For nodes without a number, releases are the key.
         "parent-watch" | "ephemeral-node" | "ephemeral-child" => Some(all_woken(trial)),
         "polling" => Some(BTreeMap::new()),
         _ => None,
@@ -188,7 +188,7 @@ async fn every_lock_agrees_with_its_model_at_every_size() {
     }
 }
 
-/// Strategies that cost something else than the lock with its defaults, and the sizes at which they differ.
+/// Strategies whose cost differs from that of the lock with its defaults, and the sizes at which they differ.
 const VARIANTS: [(&str, &[usize]); 28] = [
     (r#"{ name = "predecessor-watch", watch = "exists" }"#, &[10, 50]),
     (r#"{ name = "parent-watch", while_holding = "relist" }"#, &[10, 50]),

@@ -10,7 +10,7 @@ pub fn all() -> impl Iterator<Item = Way> {
     ways::all().filter(Way::is_recipe)
 }
 
-/// Returns whether an acquire goes on after the loss of a request of this kind.
+/// Returns whether an acquire continues after the loss of a request of this kind.
 pub fn survives(of: Way, kind: &str, fate: Fate) -> bool {
     goes_on(
         of,
@@ -23,7 +23,7 @@ pub fn survives(of: Way, kind: &str, fate: Fate) -> bool {
     )
 }
 
-/// Returns whether a release goes on after such a loss.
+/// Returns whether a release continues after such a loss.
 pub fn releases(of: Way, fate: Fate) -> bool {
     goes_on(of, if fate == Fate::RequestLost { Event::DeleteRequestLost } else { Event::DeleteReplyLost })
 }

@@ -38,9 +38,9 @@ pub struct Strike {
 /// Situation of the contender whose connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Story {
-    /// There is no other contender.
+    /// No other contender exists.
     Alone,
-    /// It requests this mode behind a writer, and ahead of another.
+    /// It requests this mode, with one writer ahead of it and another behind it.
     Waits(Mode),
 }
 

@@ -1,4 +1,4 @@
-//! Locks that consist of several.
+//! Locks that consist of several locks.
 
 use std::time::Duration;
 

@@ -125,7 +125,7 @@ impl Event {
             Named::CreateReplyLost => alone(name, Lost(ReplyLost, What::Create)),
             Named::CreateRequestLost => alone(name, Lost(RequestLost, What::Create)),
             Named::CreatesExhausted => alone(name, CreatesExhausted),
-            // Beside a foreign node, even locks that know their predecessor without a list send one.
+            // In a directory with a foreign node, even locks that can know their predecessor without a list send one.
             Named::ListReplyLost => beside_stranger(name, Lost(ReplyLost, What::List)),
             Named::WatchReplyLost => waiting(name, Lost(ReplyLost, What::Watch)),
             Named::DeleteReplyLost => alone(name, Lost(ReplyLost, What::Delete)),
@@ -161,7 +161,7 @@ pub struct Terms {
     pub comes: bool,
     /// Longer than the lock pauses between two requests.
     pub calm: Duration,
-    /// Silence after which a contender without connection and acquire sends nothing any more.
+    /// Time of silence after which a contender without a connection and without an acquire sends nothing more.
     pub gone: Duration,
     /// Whether the timeout must be set when the acquire starts, as in another process. Any other timeout ends
     /// right after the event, however busy the host is.
@@ -355,7 +355,7 @@ impl Stage<'_> {
         true
     }
 
-    /// Ends the acquire's timeout as soon as the request to lose is lost, or would have been.
+    /// Ends the acquire's timeout as soon as the request to lose is lost, or could have been.
     async fn time_out_after_loss(&self, waits: &Waiting) {
         let lost = async {
             while !self.proxy.is_done_striking() && !waits.is_over() {

@@ -24,7 +24,7 @@ use crate::support::sessions::Scene;
 /// Number of concurrent events; most of their time is spent waiting for calm.
 const AT_ONCE: usize = 20;
 
-/// Requests of both sides of a pair in each event.
+/// Requests of a lock and its original in each event.
 struct Column {
     pair: &'static Pair,
     /// Name and version of its original.

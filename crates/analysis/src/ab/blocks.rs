@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zklockbench_stats::{Design, Looks};
 
-/// What one run of a block is for.
+/// Role of a run in its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Turn {
@@ -19,7 +19,7 @@ pub enum Turn {
     A,
     /// The second side.
     B,
-    /// The first side once more: how far it lies from itself is what noise does here.
+    /// The first side again. Its difference from the first run is noise.
     Again,
 }
 
@@ -48,7 +48,7 @@ pub struct Block {
     /// Number from 1.
     pub number: u32,
     pub order: [Turn; 3],
-    /// Seed of all three runs, so that arrivals, holds and trial orders are drawn alike.
+    /// Seed of all three runs, so that they draw the same arrivals, holds and trial orders.
     pub seed: u64,
 }
 
@@ -62,7 +62,8 @@ const MIRRORED: [[[Turn; 3]; 2]; 3] = [
 const ROUND: u32 = 6;
 
 impl Block {
-    /// The block with this number, counted from 1. The same seed always gives the same blocks, regardless of their total number.
+    /// The block with this number, counted from 1. The same seed always gives the same blocks, whatever their total
+    /// number.
     pub fn of(seed: u64, number: u32) -> Self {
         let at = number.saturating_sub(1);
         let mut draw = stream(seed, Purpose::Order, at / ROUND);
@@ -74,7 +75,7 @@ impl Block {
             }
         }
         let order = round[(at % ROUND / 2) as usize][(at % 2) as usize];
-        // A scenario's seed goes up to 2^63 - 1.
+        // The seed of a scenario is at most 2^63 - 1.
         Self { number, order, seed: stream(seed, Purpose::Block, at).next_u64() >> 1 }
     }
 }
@@ -97,11 +98,11 @@ fn stream(seed: u64, purpose: Purpose, number: u32) -> ChaCha8Rng {
 
 /// Number of blocks to run.
 ///
-/// Stopping at the first difference would find one sooner or later, even between a program and itself. So stopping never depends
-/// on a verdict: a comparison ends after a fixed number of blocks, or when its intervals are narrow enough, wherever they lie.
-/// Widths are checked after only a few numbers of blocks, which share the error probability ([`Looks`]). A spoiled block is
-/// replaced by another one, up to a bound. This depends on no value either: trials are invalidated by the state of the generator
-/// and the host.
+/// Stopping at the first difference would find one sooner or later, even between a program and itself. So stopping
+/// never depends on a verdict: a comparison ends after a fixed number of blocks, or when its intervals are narrow
+/// enough, wherever they lie. Widths are checked after only a few numbers of blocks, which share the error probability
+/// ([`Looks`]). A spoiled block is replaced by another one, up to a bound. That does not depend on any value either,
+/// because only the state of the generator and the host invalidates trials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
     /// Minimum number of blocks.
@@ -184,7 +185,7 @@ mod tests {
         (1..=count).map(|number| Block::of(seed, number)).collect()
     }
 
-    /// Position of a run in its block. Every block has one of each kind.
+    /// Position of a run in its block. Every block has one run of each kind.
     fn place(block: &Block, turn: Turn) -> usize {
         block.order.iter().position(|at| *at == turn).unwrap()
     }
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_blocks_and_another_seed_others() {
+    fn the_same_seed_gives_the_same_blocks_and_another_seed_gives_others() {
         assert_eq!(blocks(3, 12), blocks(3, 12));
         let orders = |seed| blocks(seed, 12).iter().map(|block| block.order).collect::<Vec<_>>();
         let different: BTreeSet<_> = (0..10).map(orders).collect();
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_until_the_widest_interval_is_narrow_enough() {
+    fn blocks_continue_until_the_widest_interval_is_narrow_enough() {
         assert_eq!(UNTIL.after(so_far(7, &[NARROW])), Next::Another, "so many are run in any case");
         assert_eq!(UNTIL.after(so_far(8, &[NARROW, NARROW])), Next::Enough);
         assert_eq!(UNTIL.after(so_far(8, &[NARROW, WIDE])), Next::Another);
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_at_few_numbers_of_blocks_that_share_the_error() {
+    fn blocks_stop_at_few_checkpoints_that_share_the_error() {
         assert_eq!(UNTIL.after(so_far(12, &[NARROW])), Next::Another);
         assert_eq!(UNTIL.after(so_far(13, &[NARROW])), Next::Enough);
         let shares: f64 = [8, 13, 20].map(|done| UNTIL.share(done, 0)).iter().sum();
@@ -263,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn a_spoiled_block_is_made_up_for_up_to_half_of_what_was_asked() {
+    fn spoiled_blocks_are_replaced_up_to_half_of_the_planned_number() {
         let fixed = Length { until: None, ..UNTIL };
         let after = |done, spoiled| fixed.after(Progress { done, spoiled, half_widths: &[NARROW] });
         assert_eq!(after(8, 1), Next::Another);
         assert_eq!(after(9, 1), Next::Enough);
         assert_eq!(after(9, 2), Next::Another, "the one that makes up for it can be spoiled, too");
         assert_eq!(after(12, 12), Next::Enough, "there is no end of it otherwise");
-        // The checkpoints and the cap move with it.
+        // The checkpoints and the cap move with the number of spoiled blocks.
         let until = |done, half| UNTIL.after(Progress { done, spoiled: 1, half_widths: &[half] });
         assert_eq!((until(13, NARROW), until(14, NARROW)), (Next::Another, Next::Enough));
         assert_eq!((until(20, WIDE), until(21, WIDE)), (Next::Another, Next::Cap));

@@ -16,7 +16,7 @@ use zklockbench_record::{CellKey, Figure, Missing, Reading, Unit, usual_samples}
 use zklockbench_results::StoredRun;
 use zklockbench_stats::Interval;
 
-/// What is compared with what.
+/// Two compared combinations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellPair {
     /// Readings of the first side.
@@ -57,7 +57,7 @@ pub struct Matrix {
     pub contenders: Vec<usize>,
 }
 
-/// Pairs the combinations of two sides: by name if both have the same ones, otherwise by position.
+/// Pairs the combinations of two sides: by name if both have the same names, otherwise by position.
 pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
     let strategies = paired(&a.strategies, &b.strategies, ["strategy", "strategies"])?;
     let counts = paired(&a.contenders, &b.contenders, ["number of contenders", "numbers of contenders"])?;
@@ -88,7 +88,7 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
     Ok(a.iter().cloned().zip(b.iter().cloned()).collect())
 }
 
-/// A question of the comparison: does a metric differ between the sides?
+/// A question of the comparison: whether a metric differs between the sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FigureQuestion {
     pub cells: CellPair,
@@ -97,7 +97,8 @@ pub struct FigureQuestion {
     pub only_if_lost: bool,
 }
 
-/// A run's value of the metric, or why there is none to compare. A wait whose queue grew has no steady value and is infinite.
+/// A run's value of the metric, or why there is no comparable value. A wait whose queue grew has no steady value and is
+/// infinite.
 pub type Answer = Result<Reading, Silence>;
 
 /// Why a run does not answer a question, in a sentence without a full stop.
@@ -157,11 +158,11 @@ impl FigureQuestion {
     }
 }
 
-/// The figure of each run of one block; `None` where there is none, or where the queue grew, so that it has no steady value
-/// and counts as longer than any.
+/// Values of the metric in one block's runs; `None` if there is none, or if the queue grew, so that it has no steady
+/// value and counts as larger than any.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Values {
-    /// The block's number.
+    /// Number of the block.
     pub block: u32,
     /// Trial of A.
     pub a: Option<f64>,
@@ -171,56 +172,56 @@ pub struct Values {
     pub again: Option<f64>,
 }
 
-/// A run that said nothing to a question.
+/// A run without an answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Silent {
-    /// The block's number.
+    /// Number of the block.
     pub block: u32,
-    /// Which run of it.
+    /// Role of the run in the block.
     pub turn: Turn,
-    /// Why.
+    /// Reason.
     pub why: String,
-    /// Its trial was invalid or partial, so that another block may have made up for it.
+    /// Whether its trial was invalid or partial, so that another block may have replaced it.
     #[serde(default)]
     pub spoiled: bool,
 }
 
-/// One figure of one combination, of both sides.
+/// One metric of one combination, on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Which combinations.
+    /// The compared combinations.
     pub cells: CellPair,
-    /// The figure's name.
+    /// Name of the metric.
     pub figure: String,
-    /// Its unit: `us`, `per_s`, `amount`, `bytes` or `share`.
+    /// Unit: `us`, `per_s`, `amount`, `bytes` or `share`.
     pub unit: Unit,
-    /// Which way it is better: `lower`, `higher` or `neither`.
+    /// Better direction: `lower`, `higher` or `neither`.
     pub better: String,
-    /// The median of A over the pairs that are compared.
+    /// Median of A over the compared pairs.
     pub a: Option<f64>,
-    /// The median of B over the same pairs.
+    /// Median of B over the same pairs.
     pub b: Option<f64>,
-    /// At least one of A's values is a lower bound, because waits had not ended.
+    /// Whether one of A's values is a lower bound, because waits had not ended.
     pub a_at_least: bool,
-    /// At least one of B's is.
+    /// Whether one of B's values is a lower bound.
     pub b_at_least: bool,
-    /// Pairs that are compared.
+    /// Number of compared pairs.
     pub pairs: usize,
-    /// The smallest difference that matters, as a share; `None` in files of older versions, and of what was not measured.
+    /// Smallest difference that matters, as a share; `None` in files of older versions, and if nothing was measured.
     #[serde(default)]
     pub margin: Option<f64>,
-    /// What the ratios are of.
+    /// Scale of the ratios.
     #[serde(default)]
     pub scale: Scale,
     /// B divided by A, with the interval of this comparison alone.
     pub ratio: Option<Interval>,
-    /// The same with an interval that is widened for the number of comparisons: what is worse or better lies wholly beyond
-    /// the margin by it. `None` in files of older versions.
+    /// The ratio with an interval widened for the number of comparisons. A metric is worse or better if this interval
+    /// is entirely beyond the margin. `None` in files of older versions.
     #[serde(default)]
     pub in_family: Option<Interval>,
-    /// A again divided by A: what noise does here.
+    /// The second run of A divided by the first, which shows the noise.
     pub itself: Option<Interval>,
-    /// What was found out.
+    /// Verdict.
     pub verdict: ComparisonVerdict,
     /// Whether B is worse by more than the margin.
     pub regression: Regression,
@@ -230,23 +231,23 @@ pub struct Comparison {
     pub pairs_needed: Option<usize>,
     /// The values of each block.
     pub values: Vec<Values>,
-    /// Runs that said nothing.
+    /// Runs without an answer.
     pub silent: Vec<Silent>,
 }
 
-/// What all comparisons together come to.
+/// Conclusion from all comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conclusion {
     /// Something is worse.
     Regressed,
-    /// Nothing was found to be worse, but of something it is not known.
+    /// Nothing was found to be worse, but some comparison is inconclusive.
     Unknown,
     /// Nothing is worse, and something is better.
     Improved,
     /// Nothing is worse.
     NotWorse,
-    /// All is the same.
+    /// Everything is the same.
     Same,
 }
 
@@ -309,7 +310,7 @@ struct Measured {
     pairs: usize,
     /// Number of planned pairs.
     asked: usize,
-    /// Message that most runs have too few samples for the percentile.
+    /// Message if most runs have too few samples for the percentile.
     too_few: Option<String>,
 }
 
@@ -342,7 +343,7 @@ impl Measured {
             blocks.clone().filter_map(pair).collect::<Vec<_>>()
         };
         let of_both = pairs(|answers| &answers.b);
-        // The direction in which A differs from itself does not matter.
+        // The direction of the difference between the two runs of A does not matter.
         let itself = Test::of_twins(&pairs(|answers| &answers.again), question.figure, limits);
         let too_few = too_few(question, &of_both);
         let measured = Self { itself, values, silent, pairs: of_both.len(), asked, too_few };
@@ -377,7 +378,7 @@ impl Measured {
         }
     }
 
-    /// The conclusion from the pairs, unless pairs are missing or A differs from itself as much.
+    /// The conclusion from the pairs, unless pairs are missing or the two runs of A differ as much.
     fn conclude(&self, compared: &Compared) -> (ComparisonVerdict, Regression, Option<String>) {
         let found = (compared.verdict, compared.regression, compared.why.clone());
         let unknown = |why: String| (ComparisonVerdict::Inconclusive, Regression::Unknown, Some(why));
@@ -407,7 +408,7 @@ impl Measured {
         }
     }
 
-    /// Whether there are as many pairs as planned, and the missing ones do not count against B. The cause of a spoiled run may
+    /// Whether there are as many pairs as planned, without a bias from the missing ones. The cause of a spoiled run may
     /// also make it slow, so B must not have been spoiled more often than A, which ran twice as often.
     fn is_made_up_for(&self) -> bool {
         let spoiled = |is_it: fn(Turn) -> bool| {
@@ -422,7 +423,7 @@ impl Measured {
         matches!(self.itself.verdict, ComparisonVerdict::Regressed | ComparisonVerdict::Improved)
     }
 
-    /// Number of missing pairs, and the first run that is the reason for one.
+    /// Number of missing pairs, and the first run that caused one.
     fn lost(&self) -> Option<String> {
         let Silent { block, turn, why, .. } = self.silent.iter().find(|silent| silent.turn != Turn::Again)?;
         Some(format!(
@@ -434,8 +435,8 @@ impl Measured {
     }
 }
 
-/// Why the percentile has too few samples; `None` if it has enough. A percentile of few samples is biased low, and so is the
-/// median of many such.
+/// Why the percentile has too few samples; `None` if it has enough. A percentile of few samples is biased low, and so
+/// is the median of many such percentiles.
 fn too_few(question: &FigureQuestion, pairs: &[compare::Block]) -> Option<String> {
     let needed = question.figure.samples_needed();
     let usual =
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_with_the_same_combinations_are_paired_like_with_like_whatever_their_order() {
+    fn sides_with_the_same_combinations_are_paired_by_name_in_any_order() {
         let (a, b) = (matrix(&["baton", "polling"], &[1, 5]), matrix(&["polling", "baton"], &[5, 1]));
         assert_eq!(
             told(&a, &b),

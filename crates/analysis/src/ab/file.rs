@@ -32,9 +32,9 @@ pub const FILE: VersionedFile = VersionedFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It goes on, or was killed.
+    /// The comparison is in progress, or was killed.
     GoingOn,
-    /// All blocks ran that were to run.
+    /// All planned blocks ran.
     Complete,
     /// Cut short by the user.
     Interrupted,
@@ -52,44 +52,44 @@ impl Ending {
     }
 }
 
-/// How many blocks were asked for.
+/// Planned number of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
-    /// Blocks in any case.
+    /// Minimum number of blocks.
     pub blocks: u32,
-    /// How far every interval may reach to either side, as a share; `None` where the blocks alone decided.
+    /// Largest half-width of every interval, as a share; `None` if the number of blocks alone decides.
     pub until: Option<f64>,
-    /// Blocks at most, but for those that make up for spoiled ones.
+    /// Maximum number of blocks, not counting replacements of spoiled ones.
     pub blocks_at_most: u32,
-    /// How many blocks more make up for blocks that lack a pair because a run was invalid or partial.
+    /// Maximum number of blocks that replace blocks without a pair, whose runs were invalid or partial.
     #[serde(default)]
     pub made_up_at_most: u32,
-    /// Whether every interval is as narrow as was asked; `None` where nothing was.
+    /// Whether every interval is as narrow as planned; `None` if no width was planned.
     pub reached: Option<bool>,
 }
 
-/// What one side was.
+/// Facts about one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideRecord {
     /// Difference from the other side as written on the command line, with the name that a driver reports.
     pub differs: Vec<String>,
-    /// The binary that ran it.
+    /// Binary that ran the side.
     pub program: PathBuf,
-    /// Version that the binary reports.
+    /// Version reported by the binary.
     pub program_version: String,
-    /// The drivers that it alone has; empty in files of versions that knew none.
+    /// Drivers of this side only; empty in files of versions without drivers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drivers: Vec<SideDriver>,
     /// The scenario's text, with all changes.
     pub scenario_text: String,
-    /// Whether its ensemble was restarted for each block. Otherwise all its runs shared one.
+    /// Whether its ensemble was restarted for each block. If not, all its runs shared one.
     #[serde(default)]
     pub opened_anew: bool,
-    /// Its ensemble, as it was when it was first opened.
+    /// Ensemble, as first opened.
     pub ensemble: EnsembleInfo,
-    /// What its raw requests cost, measured once before the first block.
+    /// Floor of its ensemble, measured once before the first block.
     pub floor: Floor,
-    /// What its runs are judged as, all together: whether the locks held.
+    /// Exclusion verdict over all its runs.
     pub judged: Verdict,
 }
 
@@ -100,102 +100,101 @@ pub struct SideDriver {
     pub name: String,
     /// Command that starts it.
     pub command: String,
-    /// What it says that it is.
+    /// Name and version that the driver reports.
     pub driver: String,
-    /// The versions of what works inside of it.
+    /// Versions of the libraries in the driver.
     pub inside: BTreeMap<String, String>,
 }
 
-/// Both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sides {
-    /// The first.
+    /// Side A.
     pub a: SideRecord,
-    /// The second.
+    /// Side B.
     pub b: SideRecord,
 }
 
 /// One run of a block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
-    /// What it was for.
+    /// Role of the run in its block.
     pub turn: Turn,
-    /// Its directory, below that of the comparison.
+    /// Directory, relative to the comparison's.
     pub directory: String,
     /// Exit code of its process.
     pub exit_code: Option<i32>,
-    /// How long the process took, in microseconds.
+    /// Duration of the process in microseconds.
     pub took_us: u64,
-    /// Whether its locks held.
+    /// Exclusion verdict.
     pub verdict: Verdict,
 }
 
-/// One block that ran to its end.
+/// A complete block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockRecord {
-    /// From 1.
+    /// Number, from 1.
     pub number: u32,
-    /// The seed of its three runs.
+    /// Seed of its three runs.
     pub seed: u64,
-    /// The runs in their order.
+    /// Runs in their order.
     pub runs: Vec<RunRecord>,
 }
 
-/// What was counted of the requests of a strategy with a number of contenders.
+/// Counted requests of a strategy with a number of contenders.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedCell {
-    /// Whose.
+    /// Role of the run that was counted.
     pub turn: Turn,
     /// The strategy and the number of contenders.
     #[serde(flatten)]
     pub cell: CellKey,
-    /// What was counted.
+    /// The counts.
     pub counting: Counting,
 }
 
-/// All of it.
+/// The content of `ab.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AbFile {
     /// The version of this layout: 1.
     pub schema_version: u32,
-    /// Version of the tool that compared.
+    /// Version of the tool.
     pub tool_version: String,
-    /// Commit that it was built from.
+    /// Commit of the tool.
     pub tool_commit: Option<String>,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// The seed by which blocks are shuffled.
+    /// Seed that shuffles the blocks.
     pub seed: u64,
-    /// The host.
+    /// Host of the generator.
     pub host: HostInfo,
-    /// When it began; a label.
+    /// Start time; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// When this was written, at the end or after a block; a label.
+    /// Time of writing, at the end or after a block; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub written_at: SystemTime,
-    /// How it ended.
+    /// How the comparison ended.
     pub ending: Ending,
-    /// What cut it short, where something did.
+    /// Cause, if it was cut short.
     pub why: Option<String>,
-    /// How many blocks were asked for.
+    /// Planned number of blocks.
     pub asked: Asked,
     /// Rules of the verdict.
     pub terms: Terms,
-    /// What was compared.
+    /// The compared sides.
     pub sides: Sides,
-    /// What the comparisons come to.
+    /// Conclusion from all comparisons.
     pub conclusion: Conclusion,
-    /// Each figure of each combination.
+    /// The comparison of each metric of each combination.
     pub comparisons: Vec<Comparison>,
-    /// What was counted of requests on the wire, in the first block.
+    /// Requests counted on the wire in the first block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted: Vec<CountedCell>,
-    /// The blocks that ran to their end.
+    /// Complete blocks.
     pub blocks: Vec<BlockRecord>,
-    /// Number of blocks at each resumption. Ensembles were restarted there.
+    /// Number of complete blocks at each resumption, when ensembles were restarted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed_after: Vec<usize>,
 }
@@ -208,7 +207,7 @@ impl AbFile {
         of(&self.sides.a, "A").and(of(&self.sides.b, "B"))
     }
 
-    /// The margin of a comparison, or the common one in files of versions that had it.
+    /// The margin of a comparison. Older files have one margin for all.
     pub fn margin_of(&self, one: &Comparison) -> Option<f64> {
         one.margin.or(self.terms.margin)
     }

@@ -50,7 +50,7 @@ pub struct Claim {
     pub reckoned: Option<String>,
     /// Cases in order; the first whose condition holds decides.
     pub cases: Vec<Case>,
-    /// Reason for an undecided claim, if no case applies.
+    /// Reason for an inconclusive claim, if no case applies.
     #[serde(default = "undecided")]
     pub otherwise: String,
 }
@@ -157,7 +157,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether the claim is undecided for lack of runs.
+    /// Whether the claim is inconclusive for lack of runs.
     pub fn lacks_runs(&self) -> bool {
         self.answer == Answer::NotDecided && self.runs.is_empty()
     }

@@ -1,8 +1,9 @@
 //! The claims of five articles on ZooKeeper locks, decided from stored runs.
 //!
-//! `claims.toml` lists the claims: the runs that each needs, the metrics that decide it, their conditions, and the sentence for
-//! each case. Nothing is measured here. If a run is missing, the claim stays undecided and names the command that makes the run.
-//! `docs/articles.md` ([`overview`]) and `docs/reference/articles.md` ([`evidence_page`]) show `results/articles/decisions.json`.
+//! `claims.toml` lists the claims: the runs that each needs, the metrics that decide it, their conditions, and the
+//! sentence for each case. Nothing is measured here. If a run is missing, the claim remains inconclusive and names the
+//! command for that run. `docs/articles.md` ([`overview`]) and `docs/reference/articles.md` ([`evidence_page`]) show
+//! `results/articles/decisions.json`.
 
 mod claim;
 mod figure;
@@ -52,7 +53,7 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
 const LACKING: &str =
     "its run does not have the figures: a trial was cut short or is invalid, or a strategy is missing";
 
-/// Needs of a claim: the missing ones as instructions, and the directories of the others.
+/// Needs of a claim: the missing ones as instructions, and the directories of the rest.
 #[derive(Default)]
 struct Needed {
     missing: Vec<String>,
@@ -87,7 +88,7 @@ impl Needed {
     }
 }
 
-/// The name of a scenario in `scripts/articles`.
+/// Argument of `scripts/articles` that runs a scenario.
 fn word_of(scenario: &str) -> &str {
     match scenario {
         "curator-reentrant" => "reentrant",
@@ -193,7 +194,7 @@ impl Evidence {
         told.collect()
     }
 
-    /// The last given record of Curator's behaviour.
+    /// The last record of Curator's behaviour in the evidence.
     pub fn curator(&self) -> Option<&Named<serde_json::Value>> {
         self.curators.last()
     }
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_condition_and_sentence_names_figures_that_there_are() {
+    fn every_condition_and_sentence_uses_existing_metrics() {
         let stand_in = Figure::new("", 1.0, Of::Amount);
         for claim in claims() {
             let find = |name: &str| {

@@ -24,7 +24,7 @@ impl Decisions {
         Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
     }
 
-    /// Adds the stored decisions on claims for which runs are missing.
+    /// Adds the stored decisions on claims whose runs are missing.
     pub fn or_kept(mut self, kept: Self) -> Self {
         let mut has_kept = false;
         for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {

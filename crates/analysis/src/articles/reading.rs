@@ -97,7 +97,7 @@ impl TrialReading {
         Ok(Self { measured, aggregate, strategies, contenders, scenarios })
     }
 
-    /// The values in the order of the repetitions; `None` if there is no trial, or one lacks the metric.
+    /// The values in the order of the repetitions; `None` if there are no trials, or one of them lacks the metric.
     fn values(&self, evidence: &Evidence) -> Option<Vec<f64>> {
         let runs =
             self.scenarios.iter().map(|scenario| evidence.run(scenario)).collect::<Option<Vec<_>>>()?;
@@ -119,7 +119,7 @@ fn words(text: &str) -> Vec<String> {
 /// Condition on a trial for a metric to be correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// None: whatever the trial recorded is correct.
+    /// None: every recorded value is correct.
     Nothing,
     /// The trial ran to its end. Its counts are correct even if the generator was slow.
     ItsEnd,
@@ -214,7 +214,7 @@ fn whole(amount: u64) -> Option<f64> {
     Some(amount as f64)
 }
 
-/// All metrics that gates lack; over whole trials unless stated otherwise.
+/// All metrics that are not metrics of gates. They cover whole trials unless stated otherwise.
 fn of_trials() -> Vec<Entry> {
     use Needs::{ItsEnd, ItsTimes, Nothing};
     vec![
@@ -343,7 +343,7 @@ fn pairs(trial: &Trial) -> u64 {
     contenders * (contenders - 1) / 2
 }
 
-/// Requests that were sent, and the cost model's prediction.
+/// Requests sent, and the cost model's prediction.
 fn requests(trial: &Trial) -> Option<(u64, u64)> {
     let line = trial.accounting.iter().find(|line| line.what == Counted::Requests)?;
     Some((line.client?, line.expected?))
@@ -353,7 +353,7 @@ fn requests(trial: &Trial) -> Option<(u64, u64)> {
 pub struct Trials<'a>(pub Vec<&'a Trial>);
 
 impl Trials<'_> {
-    /// Trials of strategies with these labels; all trials if there is none.
+    /// Trials of strategies with these labels; all trials if there are no labels.
     fn of(mut self, labels: &[String]) -> Self {
         let is_it = |label: &str| labels.iter().any(|one| one == label);
         self.0.retain(|trial| {

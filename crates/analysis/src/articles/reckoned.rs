@@ -9,7 +9,7 @@ use zklockbench_core::units::{counted, number};
 use zklockbench_record::{Calibration, RawRequest, Trial};
 use zklockbench_scenario::Distribution;
 
-/// Adds its metrics to the known ones; `None` if the evidence lacks something.
+/// Adds its metrics to the known ones; `None` if evidence is missing.
 type Reckon = fn(&Evidence, &mut ClaimFigures) -> Option<()>;
 
 pub fn named(name: &str) -> Option<Reckon> {

@@ -42,7 +42,7 @@ impl Planned {
         }
     }
 
-    /// Whether chance can make the metric differ. A test that could not be made counts.
+    /// Whether the metric is subject to chance. A test counts even if it was impossible.
     pub fn takes_a_test(&self, figure: Figure) -> bool {
         let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
         figure != VIOLATIONS && !is_exact
@@ -113,7 +113,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     let total = |readings: &[Reading]| [Reading::exact(readings.iter().map(|reading| reading.value).sum())];
     let [before, after] = [total(&was), total(&is)];
     match (any(&was), any(&is)) {
-        // Without trials, the base cannot be shown to be free of violations.
+        // Without trials, it is unknown whether the base was free of violations.
         _ if is.is_empty() || was.is_empty() && !any(&is) => {
             let why =
                 if was.is_empty() { "the base has no such cell" } else { "the new run has no such cell" };
@@ -183,8 +183,8 @@ impl Caveats {
     }
 }
 
-/// Whether a metric is about cycles, whose holds do not depend on the time a request takes. For waits in an open load, that
-/// dependence is not known without a model.
+/// Whether a metric is about cycles, whose holds do not depend on the duration of a request. For waits in an open load,
+/// only a model would show that dependence.
 fn is_of_turns(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Turn, _)) || figure == THROUGHPUT.figure()
 }
@@ -202,7 +202,7 @@ fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
     median(&sound(trials).iter().filter_map(share).collect::<Vec<_>>()).unwrap_or(1.0)
 }
 
-/// The result, unless it is doubtful. A regression stands even if repetitions are lost.
+/// The result, unless it is doubtful. A regression remains, even if repetitions are lost.
 fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     let is_settled = found.regression == Regression::Yes || found.verdict == ComparisonVerdict::NotMeasured;
     let Some(doubt) = doubt.filter(|_| !is_settled) else { return found };
@@ -229,8 +229,9 @@ impl Together {
     }
 }
 
-/// One entry for each number of contenders and locks for which both sides have at least two strategies. The metric is the leading
-/// one or, if others were selected, the first of them, provided that it takes time. No entry if only some strategies measured it.
+/// One entry for each number of contenders and locks for which both sides have at least two strategies. The metric is
+/// the leading one or, if others were selected, the first of them, provided that it takes time. There is no entry if
+/// only some strategies measured it.
 pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure]) -> Vec<Together> {
     let on_both_sides = pairs.iter().filter(|(_, pair)| {
         let has = |side: &Repetitions<'_>| !side.trials().is_empty();

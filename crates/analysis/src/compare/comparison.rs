@@ -1,4 +1,4 @@
-//! Comparison of two sides: the document from which every output is made.
+//! Comparison of two sides: the source of every output.
 
 use std::collections::BTreeMap;
 
@@ -21,58 +21,59 @@ const SCHEMA_VERSION: u32 = 3;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
-    /// Metrics to compare in every cell; empty for the usual ones of its load.
+    /// Metrics to compare in every cell; empty for the load's default metrics.
     pub figures: Vec<Figure>,
     pub terms: Terms,
-    /// Whether to compare despite meaningless differences.
+    /// Whether to compare despite differences that make the comparison meaningless.
     pub force: bool,
 }
 
-/// Two sides, compared.
+/// A comparison of two sides.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// The version of this layout: 3.
     pub schema_version: u32,
-    /// What it comes to.
+    /// Overall result.
     pub conclusion: Conclusion,
-    /// What the verdicts rest on.
+    /// Rules of the verdicts.
     pub terms: Terms,
-    /// What they are about: these runs alone, or what runs of either kind would give.
+    /// Scope of the verdicts: only these runs, or all runs of either kind.
     pub about: About,
-    /// How many comparisons were corrected together: those that decide. What takes no test is not among them: violations, and
-    /// counts that the load determines. What is only shown was corrected by itself.
+    /// Number of comparisons corrected together, which are those that decide. Violations, and counts that the load
+    /// determines, need no test and are left out. Metrics that are only shown are corrected separately.
     pub family: usize,
-    /// The base.
+    /// The base side.
     pub base: SideInfo,
-    /// The new.
+    /// The new side.
     pub new: SideInfo,
-    /// Each figure of each cell that the base has.
+    /// Each metric of each cell of the base.
     pub rows: Vec<Row>,
-    /// Usual figures that neither side has, because they do not apply or have too few samples.
+    /// Default metrics that both sides lack, because they do not apply or have too few samples.
     pub left_out: Vec<LeftOut>,
-    /// Cells that only the new has: there is nothing to compare them with.
+    /// Cells that only the new side has, so that they cannot be compared.
     pub only_new: Vec<CellUnderLoad>,
-    /// Which strategies of the new are shown to be faster than others of it.
+    /// Strategies of the new side that are proved to be faster than others of that side.
     pub faster: Vec<Faster>,
-    /// What else differs between the sides.
+    /// Other differences between the sides.
     pub differences: Vec<Difference>,
     /// Trials that do not count, because they are invalid or partial.
     pub unsound: Vec<String>,
-    /// What makes the comparison meaningless, and was forced all the same; empty unless it was.
+    /// Differences that make the comparison meaningless, although it was forced; empty otherwise.
     pub forced: Vec<String>,
 }
 
-/// What the verdicts of a comparison are about.
+/// Scope of the verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum About {
-    /// These runs: how much others would differ was not measured.
+    /// Only these runs: the variation of other runs was not measured.
     TheseRuns,
-    /// Runs of either kind: of every figure that decides by a test there were enough for the run to be the unit.
+    /// All runs of either kind: for every metric that decides by a test, there were enough runs to use the run as the
+    /// unit.
     SuchRuns,
 }
 
-/// What a comparison comes to.
+/// Overall result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Conclusion {
     /// Whether anything is worse by more than the margin.
@@ -81,69 +82,68 @@ pub struct Conclusion {
     pub sentence: String,
     /// Number of deciding comparisons for each verdict.
     pub counts: BTreeMap<ComparisonVerdict, usize>,
-    /// The exit code that it means.
+    /// Exit code for this result.
     pub exit_code: u8,
 }
 
-/// One side, as the document names it.
+/// One side in the document.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SideInfo {
-    /// The directory that was named.
+    /// Named directory.
     pub path: String,
     /// Its runs.
     pub runs: Vec<RunInfo>,
 }
 
-/// A run, as the document names it.
+/// A run in the document.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunInfo {
-    /// Its directory.
+    /// Directory of the run.
     pub path: String,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// When it began, in UTC.
+    /// Start time, in UTC.
     pub started_at: String,
     /// Version of the program.
     pub tool_version: String,
     /// Commit of the program.
     pub tool_commit: Option<String>,
-    /// The generator's host.
+    /// Host of the generator.
     pub host: String,
     /// The SHA-256 of its `run.json`.
     pub digest: String,
 }
 
-/// One figure of one cell, or of several together.
+/// One metric of one cell, or of several together.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
-    /// Where.
+    /// The cell.
     pub cell: CellUnderLoad,
-    /// The strategies of which it is the geometric mean, repetition by repetition; empty of a figure of one.
+    /// Strategies whose geometric mean the metric is, repetition by repetition; empty for a single strategy.
     pub strategies: Vec<String>,
-    /// The figure's name, such as `wait.p99`.
+    /// Name of the metric, such as `wait.p99`.
     pub figure: String,
-    /// Its unit.
     pub unit: &'static str,
-    /// Which way it is better: `lower`, `higher` or `neither`.
+    /// Better direction: `lower`, `higher` or `neither`.
     pub better: &'static str,
-    /// Whether the answer rests on it.
+    /// Whether the result depends on it.
     pub role: Role,
-    /// What it came to.
+    /// Comparison of both sides.
     #[serde(flatten)]
     pub compared: Compared,
-    /// The same unit, for renderers.
+    /// The unit, for renderers.
     #[serde(skip)]
     pub measured_in: Unit,
 }
 
-/// A figure that was not compared in a cell.
+/// A metric that was not compared in a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LeftOut {
-    /// Where.
+    /// The cell.
     pub cell: CellUnderLoad,
-    /// The figure's name.
+    /// Name of the metric.
     pub figure: String,
-    /// Why, in a sentence without a full stop.
+    /// Reason, in a sentence without a full stop.
     pub why: String,
 }
 
@@ -328,16 +328,16 @@ impl PlannedRow {
     }
 }
 
-/// Why a usual metric is left out of a cell: neither side has it, or enough samples for it, in its valid repetitions. If one side
-/// has it, it is *not measured* instead.
+/// Why a default metric is left out of a cell: in its valid repetitions, neither side has it, or neither has enough
+/// samples for it. If one side has it, it is *not measured* instead.
 fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option<String> {
     match (readings(base, figure), readings(new, figure)) {
         (Err(NoReadings::NotApplicable), Err(NoReadings::NotApplicable)) => {
             Some("neither side measured it".into())
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
-        // The number of samples determines which tail is compared, if any. One of two equal runs may just have enough samples,
-        // and the other not.
+        // The number of samples determines which tail is compared, if any. One of two equal runs may just have enough
+        // samples, and the other not.
         (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_)))
             if is_tail(figure) =>
         {
@@ -378,7 +378,7 @@ impl About {
         if by_runs && !by_repetitions { Self::SuchRuns } else { Self::TheseRuns }
     }
 
-    /// Description, given the number of runs of the base and of the new side.
+    /// Description, for these numbers of runs of the base and of the new side.
     fn said(self, [base, new]: [usize; 2]) -> String {
         match (self, base + new) {
             (Self::TheseRuns, 2) => "between these two runs".to_owned(),
@@ -427,7 +427,7 @@ impl Conclusion {
     }
 }
 
-/// The metric that changed the most among those that regressed or, if none did, improved.
+/// The metric that changed most among those that regressed; if none did, among those that improved.
 fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     let wanted = match regression {
         Regression::Yes => ComparisonVerdict::Regressed,

@@ -22,7 +22,7 @@ const SHARES: [(&str, Share); 2] = [
 ];
 
 const PART_OF_MARGIN: f64 = 0.5;
-/// Smallest difference of shares that is reported.
+/// Smallest difference of shares to report.
 const APART: f64 = 0.05;
 
 /// A difference of the generator's share between the sides, in the valid trials of a cell.
@@ -65,23 +65,23 @@ pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compar
     ))
 }
 
-/// Something that is not the same on both sides, or not in all runs of one.
+/// A fact that is not the same on both sides, or not in all runs of a side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
-    /// What it is.
+    /// Name of the fact.
     pub what: String,
-    /// As the base has it; several values where its runs do not agree.
+    /// Value on the base side; several values if its runs differ.
     pub base: String,
-    /// As the new has it.
+    /// Value on the new side.
     pub new: String,
     /// Whether it makes the comparison meaningless: another load, or another machine.
     pub meaningless: bool,
-    /// Whether it is about the servers: which there are, and how they are set up.
+    /// Whether it is about the servers: their number and their configuration.
     pub of_servers: bool,
 }
 
 impl Difference {
-    /// A difference of measured values, which never agree exactly.
+    /// A difference of measured values, which are never exactly equal.
     fn measured(what: &str, [base, new]: [String; 2]) -> Self {
         Self { what: what.into(), base, new, meaningless: false, of_servers: false }
     }
@@ -91,7 +91,7 @@ impl Difference {
     }
 }
 
-/// A fact of runs or cells: its name, its value in each, and whether it must agree.
+/// A fact of runs or cells: its name, its value in each, and whether it must be equal.
 struct ComparedFact {
     what: String,
     values: Vec<String>,
@@ -162,7 +162,7 @@ fn apart(base: Vec<ComparedFact>, new: Vec<ComparedFact>) -> Vec<Difference> {
     let only_new = new.iter().filter(|one| find(&one.what, &base).is_none());
     let difference = |one: &ComparedFact| {
         let of = |all: &[ComparedFact]| find(&one.what, all).map_or(Vec::new(), |at| all[at].values.clone());
-        // A fact that one side cannot know, such as the storage of remote servers, need not agree.
+        // A fact that a side cannot know, such as the storage of remote servers, need not be equal.
         let needed = |all: &[ComparedFact]| find(&one.what, all).is_none_or(|at| all[at].must_agree);
         let must_agree = needed(&base) && needed(&new);
         let (was, is) = (of(&base), of(&new));
@@ -197,7 +197,7 @@ pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
 
 const ZOOKEEPER: &str = "ZooKeeper";
 
-/// Whether the versions differ only in those that a server did not report.
+/// Whether the versions are equal except for those that a server did not report.
 fn could_be_same(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let known = |ensemble: &EnsembleInfo| -> (BTreeSet<String>, bool) {
         let (known, unknown): (Vec<_>, Vec<_>) = ensemble
@@ -311,8 +311,7 @@ fn without_unit(name: &str) -> &str {
     name.strip_suffix("_us").unwrap_or(name)
 }
 
-/// A value as people write it: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for
-/// `{"exponential":{"mean_us":10000}}`.
+/// A value as text: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for `{"exponential":{"mean_us":10000}}`.
 fn readable(name: &str, value: &Value) -> String {
     match value {
         Value::Null => "none".into(),
@@ -359,7 +358,7 @@ impl Floors {
     }
 }
 
-/// Measured floors never agree exactly; smaller ratios are not reported.
+/// Measured floors are never exactly equal; smaller ratios are not reported.
 const FLOORS_APART: f64 = 1.1;
 
 fn floors(base: &Side, new: &Side) -> Option<Difference> {
@@ -390,8 +389,9 @@ impl FloorRise {
         self.0.base
     }
 
-    /// The result, unless it is a regression that the floor may explain: the metric depends on request times, and the floor rose
-    /// beyond its margin and by enough. `requests` is the share of the metric that requests take; `None` if unknown.
+    /// The result, unless it is a regression that the floor may explain. For that, the metric must depend on request
+    /// times, and the floor must have risen beyond its margin and by enough. `requests` is the share of the metric that
+    /// requests take; `None` if unknown.
     pub(super) fn unless(self, figure: Figure, found: Compared, requests: Option<f64>) -> Compared {
         let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes && takes_time(figure))
         else {

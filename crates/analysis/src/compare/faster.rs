@@ -11,18 +11,19 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Better, Reading, Trial};
 use zklockbench_stats::median;
 
-/// That a strategy is faster than another, shown by the repetitions of the same runs.
+/// A strategy that the repetitions of the same runs prove to be faster than another.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Faster {
-    /// The faster one.
+    /// The faster strategy.
     pub strategy: CellUnderLoad,
-    /// The label of the slower one.
+    /// Label of the slower strategy.
     pub than: String,
-    /// How many times the throughput it has.
+    /// Ratio of its throughput to the other's.
     pub times: f64,
-    /// Half the width of its interval, which holds the ratio with at least 1 − α, also of all such ratios together.
+    /// Half-width of the ratio's interval. With a probability of at least 1 − α, the intervals of all such ratios
+    /// contain the true values.
     pub plus_minus: f64,
-    /// Repetitions that both have.
+    /// Number of repetitions that both have.
     pub repetitions: usize,
 }
 

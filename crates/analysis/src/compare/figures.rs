@@ -24,9 +24,9 @@ pub(super) const VIOLATIONS: Figure = figures::VIOLATIONS.figure();
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// It is: it can regress, and where nothing is known of it, the answer is unknown.
+    /// It can regress, and if it is unknown, so is the outcome.
     Decides,
-    /// It isn't: it says why, or the same again, or differs from start to start by itself.
+    /// It explains other metrics, repeats them, or varies between starts of the servers.
     Shown,
 }
 
@@ -38,8 +38,8 @@ pub(super) struct Chosen {
 
 /// The primary metric of a load: what its contenders experience.
 ///
-/// A batch, which ends with its last contender, has no throughput, and that of an open load is fixed by its arrivals. In a closed
-/// load a single long pause moves throughput, but not the median cycle of a contended lock.
+/// A batch ends with its last contender, so it has no throughput. The throughput of an open load is fixed by its
+/// arrivals. In a closed load a single long pause moves throughput, but not the median cycle of a contended lock.
 pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Figure {
     // Older versions did not measure cycles.
     let has_turns = |side: &[&Trial]| side.iter().any(|trial| trial.histograms.contains_key(&Measure::Turn));
@@ -59,7 +59,8 @@ pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
     (0..asked.len()).filter(first).map(|at| asked[at]).collect()
 }
 
-/// Metrics to compare in a cell, apart from [`VIOLATIONS`]: the selected ones, all of which decide, or the usual ones.
+/// Metrics to compare in a cell, apart from [`VIOLATIONS`]: the selected ones, all of which decide, or the default
+/// ones.
 ///
 /// Among the usual ones, the contenders' experience, the requests per acquisition and the losses decide. The others are only
 /// shown. In a closed load the median wait follows from throughput, handoffs differ between starts of the servers, and more
@@ -71,7 +72,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
         return without_twins(asked).into_iter().map(decides).collect();
     }
     let median = |measure| Figure::Latency(measure, Statistic::percent(50));
-    // A lone contender hands over to no other.
+    // A lone contender hands over to no other contender.
     let passed_on = if key.contenders > key.locks { Measure::Handoff } else { Measure::Uncontended };
     let leading = leading(key, base, new);
     let mut chosen = vec![decides(leading)];
@@ -219,7 +220,8 @@ pub fn losses() -> impl Iterator<Item = Figure> {
     LOSSES.iter().map(|entry| entry.figure())
 }
 
-/// The losses that are compared under this load. At the end of a closed load some contender always waits, which is no loss.
+/// The losses that are compared under this load. At the end of a closed load, some contender is always waiting, which
+/// is not a loss.
 pub fn losses_under(load: &str) -> impl Iterator<Item = Figure> + use<> {
     let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
     losses().filter(move |figure| Some(*figure) != always_some)

@@ -1,4 +1,4 @@
-//! Verdict on one metric: its limits, the decision by intervals, and the result as a word and in full.
+//! Verdict on one metric: its limits, the decision by intervals, and the result as a word and as a sentence.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,15 +16,15 @@ use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_record::{Better, Figure, Reading, RunEnding, Statistic};
 use zklockbench_stats::{Interval, Position, median};
 
-/// What is asked of a comparison of many figures.
+/// Rules for a comparison of many metrics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Terms {
-    /// The greatest probability that, where nothing is worse by more than its margin, any figure is found to be.
+    /// Largest probability that any metric is wrongly found to be worse by more than its margin.
     pub alpha: f64,
-    /// The margin of every figure that has none in `margins`, as a share: 0.05 for 5 %. Null where each has its own.
+    /// Margin of every metric that is not in `margins`, as a share: 0.05 for 5 %. Null if each has its own default.
     #[serde(default)]
     pub margin: Option<f64>,
-    /// Margins that were chosen, by the names of the figures.
+    /// Chosen margins, by the names of the metrics.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub margins: BTreeMap<String, f64>,
 }
@@ -76,8 +76,8 @@ const OF_ALL_STRATEGIES: f64 = 0.05;
 /// Limits of the comparison of one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio it reaches from 1 / 1.05 to 1.05, so that the
-    /// order of the sides is irrelevant.
+    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio, it reaches from 1 / 1.05 to 1.05, so
+    /// that the order of the sides does not matter.
     pub margin: f64,
     /// Maximum probability that any comparison of the family is wrongly found worse by more than its margin.
     pub alpha: f64,
@@ -101,16 +101,16 @@ impl Limits {
     }
 }
 
-/// The readings of one side.
+/// Readings of one side.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sample {
-    /// One value for each sound repetition, in the unit of the figure, in the order of running; null where a queue grew, so
+    /// One value for each valid repetition, in the metric's unit and in the order of running. Null if a queue grew, so
     /// that its waits have no steady value and count as longer than any.
     #[schemars(with = "Vec<Option<f64>>")]
     pub values: Vec<f64>,
-    /// Their median; null where there is none, or where the queue grew in half of them.
+    /// Median; null if there is none, or if the queue grew in half of the repetitions.
     pub median: Option<f64>,
-    /// At least one of the values is a lower bound, because waits had not ended.
+    /// Whether any value is a lower bound, because waits had not ended.
     pub at_least: bool,
 }
 
@@ -126,7 +126,7 @@ pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(
     changed.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))
 }
 
-/// What a ratio is of.
+/// Scale of a ratio.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -167,14 +167,14 @@ pub enum Method {
     Pairs,
     /// Medians of independent runs.
     Runs,
-    /// Counts: each repetition of a side has the same, because the load determines it.
+    /// Counts that the load determines, so that they are equal in all repetitions of a side.
     Exact,
 }
 
-/// What the comparison of one figure came to.
+/// Result of the comparison of one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Compared {
-    /// In a word.
+    /// Verdict.
     pub verdict: ComparisonVerdict,
     /// Whether it is worse by more than the margin.
     pub regression: Regression,
@@ -182,21 +182,22 @@ pub struct Compared {
     pub why: Option<String>,
     /// Unit of the comparison; null if nothing was measured.
     pub method: Option<Method>,
-    /// The readings of the base.
+    /// Readings of the base side.
     pub base: Sample,
-    /// The readings of the new.
+    /// Readings of the new side.
     pub new: Sample,
-    /// What the ratios are of.
+    /// Scale of the ratios.
     pub scale: Scale,
-    /// The smallest difference that matters, as a share; null of counts, of which any matters, and of what was not measured.
+    /// Smallest difference that matters, as a share. Null for counts, where any difference matters, and if nothing was
+    /// measured.
     pub margin: Option<f64>,
-    /// New divided by base, with the interval of this comparison alone: entirely within the margin, it is the same. Null of
-    /// what was not measured.
+    /// New divided by base, with the interval of this comparison alone: if it is entirely within the margin, the metric
+    /// is the same. Null if nothing was measured.
     pub ratio: Option<Interval>,
-    /// The same with an interval that is widened for the number of comparisons: entirely beyond the margin, it is worse or
-    /// better.
+    /// The ratio with an interval widened for the number of comparisons: if it is entirely beyond the margin, the
+    /// metric is worse or better.
     pub in_family: Option<Interval>,
-    /// How many repetitions a side, or pairs, it would take about; null where the verdict needs no more, or where more than
+    /// Approximate number of repetitions per side, or of pairs, that a verdict needs. Null if it needs no more, or if
     /// 500 would not suffice.
     pub repetitions_needed: Option<usize>,
 }
@@ -250,10 +251,10 @@ impl Compared {
     }
 }
 
-/// The verdict by the interval of a comparison alone, and by the one that is widened for the number of comparisons.
+/// The verdict by the interval of a comparison alone, and by the interval widened for the number of comparisons.
 ///
-/// Among many comparisons some lie beyond the margin by chance, so the wider interval decides about worse and better. "Same"
-/// requires every interval inside its margin, so no correction applies.
+/// Among many comparisons, some lie beyond the margin by chance, so the wider interval decides about worse and better.
+/// "Same" requires every interval inside its margin, so no correction applies.
 pub(super) fn decide(
     alone: &Interval,
     in_family: &Interval,
@@ -285,21 +286,21 @@ pub(super) fn decide(
     (verdict, regression)
 }
 
-/// What the comparison of one figure came to. The order is that of tables: what calls for a person comes first.
+/// Verdict on one metric, in the order of tables: the most important comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparisonVerdict {
-    /// It is worse by more than the margin: the whole interval lies beyond it.
+    /// Worse by more than the margin: the whole interval is beyond it.
     Regressed,
-    /// A side has no figure, so that nothing can be said.
+    /// A side did not measure the metric.
     NotMeasured,
-    /// The interval lies partly within the margin and partly beyond it.
+    /// The interval is partly within the margin and partly beyond it.
     Inconclusive,
-    /// It differs by more than the margin, and neither way is better.
+    /// Different by more than the margin, where neither direction is better.
     Differs,
-    /// It is better by more than the margin: the whole interval lies beyond it.
+    /// Better by more than the margin: the whole interval is beyond it.
     Improved,
-    /// The difference is smaller than the margin: the whole interval lies within it.
+    /// The difference is smaller than the margin: the whole interval is within it.
     Same,
 }
 
@@ -326,16 +327,15 @@ impl fmt::Display for ComparisonVerdict {
     }
 }
 
-/// Whether something is worse by more than the margin: what a gate asks, and the exit code.
+/// Whether a metric is worse by more than the margin, which decides gates and the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Regression {
-    /// It is not: the whole interval lies on this side of the margin, even if the verdict is inconclusive because it could
-    /// be better.
+    /// Not worse: no part of the interval is beyond the margin on the worse side, even if the verdict is inconclusive
+    /// because the metric could be better.
     No,
-    /// The repetitions don't tell.
+    /// Unknown: the repetitions are inconclusive.
     Unknown,
-    /// It is.
     Yes,
 }
 

@@ -18,34 +18,34 @@ const SEEN: f64 = 0.8;
 /// Efficiency of the rank test relative to a t test for normal values: 3/π.
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 
-/// What it takes to see a change.
+/// Repetitions needed to detect a change.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Power {
     /// The change, as a share: 0.05 for 5 %.
     pub change: f64,
     /// Probability of detecting the change.
     pub seen: f64,
-    /// Number of comparisons that share one error.
+    /// Number of comparisons that share the error probability.
     pub family: usize,
-    /// Each figure of each cell.
+    /// One row for each metric of each cell.
     pub rows: Vec<PowerRow>,
 }
 
-/// What it takes for one figure of one cell.
+/// Repetitions needed for one metric of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PowerRow {
-    /// Where.
+    /// The cell.
     pub cell: CellUnderLoad,
-    /// The figure's name.
+    /// Name of the metric.
     pub figure: String,
-    /// The readings of the sound repetitions.
+    /// Readings of the valid repetitions.
     pub readings: Sample,
-    /// How far repetitions lie apart: the standard deviation of their logarithms, so that 0.05 is 5 %; null where that is not
-    /// known.
+    /// Spread of the repetitions: the standard deviation of their logarithms, so 0.05 means 5 %; null if unknown.
     pub spread: Option<f64>,
-    /// About how many repetitions a side see the change; null where more than 500 would be needed, or the spread is not known.
+    /// Approximate number of repetitions per side that detect the change; null if more than 500, or if the spread is
+    /// unknown.
     pub repetitions: Option<usize>,
-    /// The figure's unit, for renderers.
+    /// Unit of the metric, for renderers.
     #[serde(skip)]
     pub measured_in: Unit,
 }

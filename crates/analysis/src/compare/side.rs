@@ -1,4 +1,5 @@
-//! The two sides of a comparison, their cells and repetitions: which are valid, and whether too many are lost.
+//! The two sides of a comparison, their cells and repetitions: which repetitions are valid, and whether too many are
+//! lost.
 
 use std::path::{Path, PathBuf};
 
@@ -25,8 +26,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// Reads a run directory, or all run directories in a directory, by name. Hidden directories belong to unfinished runs and
-    /// are skipped. An unreadable one is an error, because a side without it would be a different one.
+    /// Reads a run directory, or all run directories in a directory, by name. Hidden directories belong to unfinished
+    /// runs and are skipped. An unreadable directory is an error, because leaving it out would change the side.
     ///
     /// # Errors [`Error::Usage`] if a directory is no run, is incomplete, has another version, was changed, or contradicts
     /// itself; [`Error::Environment`] if a file cannot be read.
@@ -70,16 +71,16 @@ impl Side {
     }
 }
 
-/// What a cell is: the same question on both sides.
+/// A cell, which asks the same question on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct CellUnderLoad {
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// Contenders.
+    /// Number of contenders.
     pub contenders: usize,
     /// `closed`, `batch` or `open`.
     pub load: String,
-    /// Locks.
+    /// Number of locks.
     pub locks: usize,
 }
 
@@ -117,7 +118,7 @@ pub(super) fn unsound_because(trial: &Trial) -> Option<String> {
 /// The repetitions of a cell on one side, and how many were planned.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repetitions<'a> {
-    /// Trials that ran, valid or not, by run.
+    /// Trials that ran, valid or invalid, by run.
     pub(super) runs: Vec<Vec<&'a Trial>>,
     asked: usize,
     /// Number of repetitions with a valid trial.
@@ -135,7 +136,7 @@ impl<'a> Repetitions<'a> {
         Self { runs: vec![trials], asked, kept }
     }
 
-    /// Trials that ran, valid or not, in the order of running.
+    /// Trials that ran, valid or invalid, in the order of running.
     pub fn trials(&self) -> Vec<&'a Trial> {
         self.runs.concat()
     }
@@ -164,7 +165,8 @@ impl<'a> Repetitions<'a> {
         format!("{} of {}", self.lost(), counted(self.asked, "repetition", "repetitions"))
     }
 
-    /// Whether too many are lost for the rest to be representative: more than a third, as in an A/B comparison.
+    /// Whether too many repetitions are lost for the rest to be representative: more than a third, as in an A/B
+    /// comparison.
     fn are_too_few(&self) -> bool {
         3 * self.lost() > self.asked
     }
@@ -184,7 +186,8 @@ fn planned(run: &Loaded) -> usize {
 
 /// Why the remaining repetitions cannot show that a metric is no worse; `None` if they can.
 ///
-/// The cause of a spoiled repetition may also make it slow, so the new side must not have lost more of them than the base.
+/// The cause of a spoiled repetition may also make it slow, so the new side must not have lost more repetitions than
+/// the base.
 pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<String> {
     if new.lost() * base.asked > base.lost() * new.asked {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! Tests of two samples of one metric: the unit, the intervals, the verdict, and what it lacks.
+//! Tests of two samples of one metric: the unit, the intervals, the verdict, and how many more units it needs.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,8 @@ impl Test {
         Self::on_scale(blocks, better_of(figure), limits, Scale::fitting(figure))
     }
 
-    /// The verdict on pairs of equal sides: either *improved* or *regressed* means that they differ by more than the margin.
+    /// The verdict on pairs of equal sides: *improved* or *regressed* both mean that they differ by more than the
+    /// margin.
     pub fn of_twins(blocks: &[Block], figure: Figure, limits: Limits) -> Compared {
         Self::on_scale(blocks, Better::Lower, limits, Scale::fitting(figure)).judge(1)
     }
@@ -170,8 +171,9 @@ impl Test {
 
     /// The ratio of the units, some of which may be lower bounds.
     ///
-    /// A lower bound stands for any larger value. The ratio is smallest if all lower bounds of the base are infinite, and largest
-    /// if all those of the new side are. The interval reaches from the lower end of the former to the upper end of the latter.
+    /// The true value may be anything above a lower bound. The ratio is smallest if all lower bounds of the base are
+    /// infinite, and largest if all lower bounds of the new side are. The interval reaches from the lower end of the
+    /// former ratio's interval to the upper end of the latter's.
     fn interval(&self, outside: f64) -> Option<Interval> {
         let [base, new] = &self.units;
         let values = |side: &[Reading], value: fn(&Reading) -> f64| -> Vec<f64> {
@@ -199,7 +201,7 @@ impl Test {
     fn needed(&self, alone: &Interval, in_family: &Interval, family: usize) -> Option<usize> {
         let demanded = self.design().fewest(self.limits.share(family))? as f64;
         let (middle, margin) = (alone.value.ln().abs(), self.limits.margin.ln_1p());
-        // For a ratio beyond the margin, the interval of the family must lie there.
+        // For a ratio beyond the margin, the family's interval must be beyond it, too.
         let deciding = if middle > margin { in_family } else { alone };
         let by_width = if deciding.is_bounded() {
             let half = (deciding.high / deciding.low).ln() / 2.0;
@@ -235,7 +237,7 @@ impl Test {
     }
 }
 
-/// Fewest runs of both sides together from which their spread is known.
+/// Smallest number of runs of both sides together for which their spread is known.
 const FEWEST_RUNS: usize = 5;
 
 /// The median of each run; `None` if one is unknown, for example because a queue grew in half of its repetitions.
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_family_that_is_too_large_for_the_repetitions_nothing_regresses() {
+    fn in_a_family_too_large_for_the_repetitions_nothing_regresses() {
         let limits = Limits::default();
         let found = judge(&around(100.0), &around(200.0), Better::Lower, limits, 5_000);
         assert_eq!((found.verdict, found.repetitions_needed), (ComparisonVerdict::Inconclusive, Some(11)));
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_show_what_the_drift_of_the_machine_hides() {
+    fn pairs_show_a_difference_that_the_drift_of_the_machine_hides() {
         // Each block is slower than the one before; within each, the new side takes a tenth longer.
         let block = |at: u32| {
             let base = 100.0 * 1.5_f64.powi(i32::try_from(at).unwrap());

@@ -26,7 +26,7 @@ pub struct Sides<'a> {
 pub struct GateFamily<'a> {
     sides: Sides<'a>,
     size: usize,
-    /// Why no comparison can mean anything; empty if they can.
+    /// Why comparisons are meaningless; empty if they are not.
     meaningless: Vec<String>,
     floor: Option<FloorRise>,
 }
@@ -74,7 +74,7 @@ impl<'a> GateFamily<'a> {
 
 fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     let times = times_as_bad(figure, compared);
-    // An exact metric has no noise, so that any difference is real; but the gate tolerates those within its margin.
+    // An exact metric has no noise, so any difference is real; but the gate tolerates differences within its margin.
     let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
     let regression = if is_small { Regression::No } else { compared.regression };
     let base = compared.base.median.filter(|median| median.is_finite());
@@ -115,7 +115,7 @@ fn ratio(compared: &Compared) -> Option<String> {
 }
 
 impl Outcome {
-    /// The text of the implicit gate of a run that is compared with a baseline and has no gate about it.
+    /// The text of the implicit gate of a run with a baseline whose gates do not use it.
     pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
 
     /// Outcome of that gate: the comparison's conclusion, or unknown without a comparison.

@@ -39,7 +39,7 @@ impl Evaluation<'_> {
         outcomes
     }
 
-    /// Exclusion needs no gate, but the outcomes are incomplete without it.
+    /// Exclusion needs no gate, but the outcomes would be incomplete without it.
     fn exclusion(&self, verdict: &Verdict) -> Outcome {
         let mut checks: Vec<Check> =
             self.cells.iter().filter_map(|cell| exclusion(cell, &self.stored.trials)).collect();
@@ -87,7 +87,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// `None` for the cell that others are compared with.
+    /// `None` for the cell that the others are compared with.
     fn check(
         &self,
         condition: &Condition,
@@ -120,9 +120,9 @@ impl Evaluation<'_> {
         }
     }
 
-    /// A relation between two cells of one run is decided only beyond chance: by the interval of the ratio of their repetitions,
-    /// which ran side by side. No interval is needed if all repetitions of a cell gave the same value: two of a count, three of a
-    /// measured metric, because two of those may agree by chance.
+    /// A relation between two cells of one run is decided only beyond chance: by the interval of the ratio of their
+    /// repetitions, which ran side by side. No interval is needed if all repetitions of a cell gave the same value: two
+    /// for a count, but three for a measured metric, because two measured values may be equal by chance.
     fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
         let blocks = self.blocks(cells);
         let is_constant = |of: fn(&Block) -> f64| blocks.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]));
@@ -282,7 +282,7 @@ struct Bound {
     limit: Option<f64>,
     /// Whether the limit is a lower bound.
     at_least: bool,
-    /// Description of the limit, if it is not the number in the gate.
+    /// Description of the limit, if it is not the gate's number.
     told: Option<String>,
     /// Reasons why the limit supports no verdict.
     doubts: Vec<String>,
@@ -406,7 +406,7 @@ impl Check {
     }
 }
 
-/// Gates of a run that its trials so far leave open.
+/// Gates of a run that are still undecided after its trials so far.
 #[derive(Debug)]
 pub struct GateWatch {
     gates: Vec<Gate>,
@@ -462,7 +462,7 @@ impl GateWatch {
     }
 }
 
-/// The trial's value, if it is surely on the wrong side of the gate's number or multiple of the floor.
+/// The trial's value, if it is certainly on the wrong side of the gate's number or multiple of the floor.
 fn misses(condition: &Condition, floor: Option<&Floor>, cell: &CellKey, trial: &Trial) -> Option<String> {
     let figure = condition.subject.figure;
     let Rule::Compare(relation, limit) = &condition.rule else { return None };

@@ -18,66 +18,65 @@ pub use baseline::Sides;
 pub use evaluate::{Evaluation, GateWatch};
 pub use zklockbench_scenario::gate::Scope;
 
-/// What one gate came to, over every cell that it is about.
+/// Outcome of one gate over all its cells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// The gate as it is written, e.g. `wait.p99 of baton < 50ms`; of the gate that every run has,
-    /// [`Outcome::EXCLUSION`].
+    /// The gate as written, e.g. `wait.p99 of baton < 50ms`; [`Outcome::EXCLUSION`] for the implicit gate of every run.
     pub gate: String,
-    /// Its name, where the scenario gives it one.
+    /// Name, if the scenario gives it one.
     pub name: Option<String>,
-    /// Which cells it is about.
+    /// Cells that the gate covers.
     pub scope: Scope,
-    /// `held` when it passed, `violated` when it failed, `unknown` when that could not be decided.
+    /// `held` if it passed, `violated` if it failed, `unknown` if that could not be decided.
     pub verdict: Verdict,
-    /// One for each cell, the worst first. Where there is none, the verdict says why.
+    /// One check for each cell, worst first. If there is none, the verdict states the reason.
     pub checks: Vec<Check>,
 }
 
-/// What one gate came to in one cell.
+/// Outcome of one gate in one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// Contenders.
+    /// Number of contenders.
     pub contenders: usize,
-    /// `held` when it passed, `violated` when it failed, `unknown` when that could not be decided.
+    /// `held` if it passed, `violated` if it failed, `unknown` if that could not be decided.
     pub verdict: Verdict,
-    /// What was observed; `None` when nothing was, and of the gate that every run has.
+    /// Observed value; `None` if there is none, and for the implicit gate of every run.
     pub observed: Option<Observed>,
-    /// What it was compared with; `None` when that is not known, of a baseline, and of the gate that every run has.
+    /// Limit; `None` if it is unknown, for a baseline, and for the implicit gate of every run.
     pub limit: Option<Limit>,
-    /// What was observed and what follows, in one sentence without a full stop.
+    /// The observation and its conclusion, in one sentence without a full stop.
     pub sentence: String,
 }
 
-/// A figure of a cell over its repetitions.
+/// A metric of a cell over its repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
-    /// The unit of the values.
+    /// Unit of the values.
     pub unit: Unit,
-    /// What was compared: the median over the sound repetitions or, of a count, the one that is worst for the gate.
+    /// Compared value: the median over the valid repetitions; for a count, the worst repetition.
     pub value: f64,
-    /// The smallest.
+    /// Smallest value.
     pub min: f64,
-    /// The largest.
+    /// Largest value.
     pub max: f64,
-    /// `value` is a lower bound: waits that were not served, or trials that were cut short, could make it larger.
+    /// Whether `value` is a lower bound, because of unserved waits or trials that were cut short.
     pub at_least: bool,
-    /// How many repetitions it is taken over.
+    /// Number of repetitions.
     pub repetitions: usize,
-    /// How many samples it rests on in all of them; `None` of what is no statistic of samples.
+    /// Number of samples in all repetitions; `None` if the metric is not a statistic of samples.
     pub samples: Option<u64>,
 }
 
-/// What a figure was compared with.
+/// Limit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
-    /// How the observed value must stand to it.
+    /// Required relation of the observed value to the limit.
     pub relation: Relation,
-    /// The value, in the unit of the observed one.
+    /// Value, in the unit of the observed one.
     pub value: f64,
-    /// `value` is a lower bound, because the figure that it is taken from is one.
+    /// Whether `value` is a lower bound, because it is taken from a metric that is one.
     pub at_least: bool,
 }
 
@@ -93,7 +92,7 @@ impl Outcome {
         word(&self.verdict)
     }
 
-    /// The gate's name or, without one, its text.
+    /// Name of the gate; its text if it has no name.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.gate)
     }

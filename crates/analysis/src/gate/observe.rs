@@ -13,14 +13,14 @@ pub struct CellReadings {
     pub observed: Option<Observed>,
     /// Reasons why the value supports no verdict, each as a clause.
     pub doubts: Vec<String>,
-    /// Repetitions that did not run or do not count, each as a clause. They are irrelevant if every repetition must meet the
-    /// limit and one misses it.
+    /// Repetitions that did not run or do not count, each as a clause. They do not matter if every repetition must meet
+    /// the limit and one misses it.
     pub missing: Vec<String>,
 }
 
 impl CellReadings {
     /// Readings of a cell that was planned with at least this many repetitions. The value is the median over the valid
-    /// repetitions or, if every one must meet the limit, the worst.
+    /// repetitions; if every repetition must meet the limit, it is the worst one.
     pub fn of(figure: Figure, cell: &CellKey, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
         let ran: Vec<&Trial> = stored.trials.iter().filter(|trial| cell.is_of(trial)).collect();
         let (sound, unsound): (Vec<&Trial>, Vec<&Trial>) =
@@ -59,8 +59,8 @@ impl CellReadings {
         }
         let is_cut = all_count && !unsound.is_empty();
         let observed = observed(figure, &readings, worst, is_cut);
-        // A percentile of few samples is biased low, and the median of many such is no better. If every repetition must meet the
-        // limit, the one with the fewest samples decides.
+        // A percentile of few samples is biased low, and the median of many such percentiles is no better. If every
+        // repetition must meet the limit, the one with the fewest samples decides.
         let (fewest, of_them) = match worst {
             Worst::Median => (usual_samples(&readings), "half of them have at most"),
             Worst::Of(..) => (readings.iter().filter_map(|one| one.samples).min(), "one of them has only"),

@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::Observation;
 use zklockbench_stats::eliminate;
 
-/// Fewest trials from which the quality of a fit can be judged.
+/// Smallest number of trials from which the quality of a fit can be judged.
 const TRIALS_FEW: usize = 3;
-/// Number of standard errors from zero at which a part counts as real. It is strict because a slow host makes handoffs longer
-/// and, in an open load, queues longer too, so that one seems to cause the other.
+/// Number of standard errors from zero at which a part counts as real. It is strict, because a slow host lengthens
+/// handoffs and, in an open load, also queues, so that one seems to cause the other.
 const TOLD_APART: f64 = 4.0;
-/// Smallest fan-out of a herd. Its handoffs grow with the number of waiters; those of a release that wakes one do not.
+/// Smallest fan-out of a herd. Its handoffs grow with the number of waiters; handoffs of a lock that notifies one
+/// waiter do not.
 const HERD: f64 = 2.0;
 /// Largest extrapolation beyond the measured range, as a factor on the rate and on the number of waiters.
 const BEYOND: f64 = 1.3;
@@ -25,39 +26,40 @@ pub struct Part {
     pub error_us: f64,
 }
 
-/// Over what was measured.
+/// The measured range.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FitRange {
-    /// Acquisitions a second over all locks: the fewest.
+    /// Smallest number of acquisitions per second over all locks.
     pub rate_from: f64,
-    /// The most.
+    /// Largest number of acquisitions per second over all locks.
     pub rate_to: f64,
-    /// How many waited at a release: the fewest.
+    /// Smallest mean number of waiters at a release.
     pub waiting_from: f64,
-    /// The most.
+    /// Largest mean number of waiters at a release.
     pub waiting_to: f64,
 }
 
 /// A fitted handoff: `first + each_more × (waiting − 1) + by_rate × rate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
-    /// Where one waits and the ensemble has nothing else to do.
+    /// Handoff with a single waiter and no other load on the ensemble.
     pub first: Part,
-    /// For each further one that waits; `None` where a release wakes one, or trials do not tell it from nothing.
+    /// Increase for each further waiter; `None` if a release notifies one waiter, or if the trials cannot distinguish
+    /// it from zero.
     pub each_more: Option<Part>,
-    /// For each acquisition a second, over all locks; `None` where trials do not tell it from nothing.
+    /// Increase for each acquisition per second over all locks; `None` if the trials cannot distinguish it from zero.
     pub by_rate: Option<Part>,
-    /// How far a trial's mean handoff lies from the fit: the standard deviation, as a share.
+    /// Deviation of trials' mean handoffs from the fit: the standard deviation, as a share.
     pub spread: f64,
-    /// The same for each trial, in their order.
+    /// Deviation of each trial, in their order.
     pub residuals: Vec<f64>,
-    /// Trials less parts.
+    /// Degrees of freedom: trials minus parts.
     pub freedom: usize,
-    /// What the trials leave open of the parts and of how these go together: the inverse of the normal equations, by which
-    /// a prediction is the less sure the farther it lies from the trials. Empty in files of older versions.
+    /// Uncertainty of the parts and their correlation: the inverse of the normal equations. Predictions are less
+    /// certain the farther they are from the trials. Empty in files of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<Vec<f64>>,
-    /// Over what was measured.
+    /// The measured range.
     pub range: FitRange,
 }
 
@@ -73,11 +75,11 @@ struct FitShape {
 }
 
 impl Fit {
-    /// Mean handoff, in microseconds, with this many waiters and this many acquisitions a second on the ensemble.
+    /// Mean handoff in microseconds, with this many waiters and acquisitions per second on the ensemble.
     pub fn mean(&self, waiting: f64, rate: f64) -> f64 {
         let of = |part: Option<Part>| part.map_or(0.0, |part| part.us);
         let mean = self.first.us + of(self.each_more) * (waiting - 1.0).max(0.0) + of(self.by_rate) * rate;
-        // A line may cross zero outside the measured range; a handoff cannot.
+        // The fitted line may cross zero outside the measured range, but a handoff cannot.
         mean.max(0.2 * self.first.us.abs())
     }
 
@@ -115,7 +117,7 @@ impl Fit {
         self.each_more.is_some() && waiting > BEYOND * self.range.waiting_to
     }
 
-    /// Highest rate that can be predicted.
+    /// Highest predictable rate.
     pub fn rate_at_most(&self) -> f64 {
         BEYOND * self.range.rate_to
     }
@@ -132,7 +134,8 @@ impl Fit {
     }
 }
 
-/// Fits the handoffs of trials. However much these scatter, there is a fit: its spread then makes every prediction uncertain.
+/// Fits the handoffs of trials. There is a fit however much they scatter; its spread then makes every prediction
+/// uncertain.
 pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
     if trials.len() < TRIALS_FEW {
         return Err(TooFewTrials(trials.len()));
@@ -145,7 +148,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
     let (waiting_from, waiting_to, waiting) = spans(|one| one.waiting);
     let (rate_from, rate_to, rate) = spans(|one| one.rate);
     let range = FitRange { rate_from, rate_to, waiting_from, waiting_to };
-    // Each further part costs a trial.
+    // Each further part needs another trial.
     let enough = trials.len() >= TRIALS_FEW + 2;
     let is_herd = trials.iter().any(|one| one.fan_out.is_some_and(|fan_out| fan_out >= HERD));
     let mut shape = FitShape { waiting: waiting && enough && is_herd, rate: rate && enough };
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_release_wakes_one_a_longer_queue_is_not_blamed_for_a_slower_host() {
+    fn if_releases_notify_one_waiter_longer_queues_are_not_blamed_for_a_slow_host() {
         let slow = |waiting: f64| Observation {
             fan_out: Some(1.0),
             ..trial(waiting, 50.0 + waiting, 1_000.0 + 150.0 * waiting)
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_herd_costs_more_for_each_that_waits_and_that_is_found() {
+    fn growth_of_a_herds_handoffs_with_the_waiters_is_found() {
         let noisy = |n: usize, value: f64| value * if n.is_multiple_of(2) { 1.02 } else { 0.98 };
         let points = [(1.0, 50.0), (5.0, 100.0), (10.0, 60.0), (20.0, 200.0), (2.0, 220.0), (15.0, 90.0)];
         let trials: Vec<_> = (0..)
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_is_the_less_sure_the_farther_it_lies_from_the_trials() {
+    fn predictions_are_less_certain_farther_from_the_trials() {
         let noisy =
             |n: u32| 3_000.0 + 400.0 * f64::from(n - 1) + if n.is_multiple_of(2) { 60.0 } else { -60.0 };
         let trials: Vec<_> = (1..=6).map(|n| trial(f64::from(n), 100.0, noisy(n))).collect();

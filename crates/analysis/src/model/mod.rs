@@ -1,5 +1,5 @@
-//! Model of a strategy's service: what each trial shows of it, a fit over the trials, and predictions by simulation, with their
-//! uncertainty.
+//! Model of a strategy's service: the service measured in each trial, a fit over the trials, and predictions by
+//! simulation, with their uncertainty.
 //!
 //! The more the measurements scatter around the fit, the wider the intervals of its predictions.
 
@@ -14,7 +14,7 @@ use zklockbench_stats::queueing::{Empirical, Pace};
 pub use fit::{Fit, FitRange, Part, TooFewTrials, fit};
 pub use predict::{Coming, LoadCase, Predicted, Prediction, predict, simulate};
 
-/// Fewest handoffs from which their mean is known.
+/// Smallest number of handoffs from which their mean is known.
 const HANDOFFS_FEW: u64 = 20;
 
 /// The service of a strategy as measured in one trial. Times are in microseconds.
@@ -25,7 +25,7 @@ pub struct Observation {
     pub strategy: String,
     /// Mean number of waiters at releases that had any.
     pub waiting: f64,
-    /// Acquisitions a second, over all locks.
+    /// Acquisitions per second, over all locks.
     pub rate: f64,
     /// Time from a release to the next entry, with at least one waiter.
     pub handoff: Empirical,
@@ -50,7 +50,7 @@ impl Observation {
         Self::or_with(None, run, trial)
     }
 
-    /// The same, with another trial's handoffs if this one has too few of its own.
+    /// The observation of a trial, with another trial's handoffs if it has too few.
     pub fn or_with(other: Option<&Self>, run: &str, trial: &Trial) -> Result<Self, String> {
         let spec = &trial.spec;
         let source = format!("{run}, trial {}", spec.index);
@@ -61,7 +61,7 @@ impl Observation {
             return refuse("something was broken on purpose");
         }
         if added.is_some() && !trial.faults.iter().all(|fault| fault.proved) {
-            return refuse("its round trips were not seen to become longer");
+            return refuse("no increase of its round trips was observed");
         }
         if spec.has_readers() || spec.depth > 1 {
             return refuse("it has readers, or locks that are taken more than once");
@@ -84,13 +84,13 @@ impl Observation {
         let alone = of(Measure::Uncontended).map_or(0, |alone| alone.len());
         let seconds = trial.measured_us as f64 / 1e6;
         if seconds <= 0.0 {
-            return refuse("it measured for no time");
+            return refuse("its measured phase has no length");
         }
         let rate = trial.measured.acquired() as f64 / seconds;
         let contended = handoffs.max(1) as f64 / (handoffs + alone).max(1) as f64;
         let entering = contended * handoff.mean()
             + (1.0 - contended) * uncontended.as_ref().map_or(0.0, Empirical::mean);
-        // Little's law: the number waiting behind a holder, without the one about to enter.
+        // Little's law: the number waiting behind a holder, without the waiter about to enter.
         let queued = rate / spec.locks as f64 * (wait.mean() - entering).max(0.0) / 1e6;
         let waiting = match &spec.load {
             load if load.open().is_some() => 1.0 + queued / contended,

@@ -12,14 +12,14 @@ use zklockbench_stats::queueing::{
     closed, open,
 };
 
-/// A figure with the ends of its 90 % interval, which need not lie equally far from it.
+/// A metric with its 90 % interval, which may be asymmetric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Predicted {
-    /// A twentieth lies below.
+    /// Lower end: a twentieth of the values lie below.
     pub low: f64,
-    /// The middle.
+    /// Median.
     pub middle: f64,
-    /// A twentieth lies above.
+    /// Upper end: a twentieth of the values lie above.
     pub high: f64,
 }
 
@@ -61,7 +61,7 @@ pub struct LoadCase<'a> {
     pub coming: Coming<'a>,
     pub locks: usize,
     pub sessions: usize,
-    /// Arrivals a second, over all locks.
+    /// Arrivals per second, over all locks.
     pub rate: f64,
     /// Start of the window in which waits count.
     pub from: f64,
@@ -69,26 +69,26 @@ pub struct LoadCase<'a> {
     pub order: Order,
 }
 
-/// What is expected of a strategy. Waits are in microseconds.
+/// Prediction for a strategy. Waits are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
-    /// The median wait.
+    /// Median wait.
     pub wait_p50: Predicted,
-    /// The 99th percentile.
+    /// 99th percentile of the wait.
     pub wait_p99: Predicted,
-    /// The 99.9th percentile.
+    /// 99.9th percentile of the wait.
     pub wait_p999: Predicted,
-    /// The mean.
+    /// Mean wait.
     pub wait_mean: Predicted,
-    /// Acquisitions a second.
+    /// Acquisitions per second.
     pub throughput: Predicted,
-    /// The share of time for which a lock is held or handed over, on average over the locks.
+    /// Share of time for which a lock is held or handed over, averaged over the locks.
     pub utilisation: Predicted,
-    /// From a release to the next entry, on average.
+    /// Mean time from a release to the next acquisition.
     pub handoff: Predicted,
-    /// How many wait at a time, over all locks.
+    /// Mean number of waiters at a time, over all locks.
     pub waiting: Predicted,
-    /// The most sessions in use at the same time.
+    /// Largest number of sessions in use at the same time.
     pub sessions: Predicted,
     /// Share of the tries that get the lock. `None` if requests wait, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,8 @@ pub fn predict(
     }
 }
 
-/// The same load at the rate it settles at: the requests of returning clients depend on how quickly they are served.
+/// The same load at the rate at which it settles, because the request rate of returning clients depends on how quickly
+/// they are served.
 fn settled<'a>(fit: &Fit, trials: &[Observation], case: &'a LoadCase<'a>, seed: u64) -> LoadCase<'a> {
     let rate = match &case.coming {
         Coming::Arrivals(_) => case.rate,
@@ -174,8 +175,8 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     }
 }
 
-/// A service that is consistent with the trials. Its mean deviates from the fit as a further trial's might, and its shape is
-/// taken from a trial under a similar load.
+/// A service that is consistent with the trials. Its mean deviates from the fit as another trial's might, and its shape
+/// is taken from a trial under a similar load.
 fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut ChaCha8Rng) -> Locks {
     let factor = error(fit, case.rate, rng);
     let near = near(trials, case.rate);
@@ -203,9 +204,10 @@ fn shape(trial: &Observation) -> Handoff {
     Handoff::of(&trial.handoff.narrowed(((all - seconds) / (1.0 + seconds)).max(0.0)))
 }
 
-/// Random factor between the handoff of a further trial and the fit: Student's t, because the spread is an estimate.
+/// Random factor between the handoff of another trial and the fit: Student's t, because the spread is an estimate.
 fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
-    // The number of waiters is a result of the simulation. The measured maximum bounds it, because nothing is predicted beyond.
+    // The number of waiters results from the simulation. It is bounded by the measured maximum, because nothing is
+    // predicted beyond.
     let spread = fit.spread_at(fit.range.waiting_to, rate);
     let Ok(student) = StudentT::new(fit.freedom.max(1) as f64) else { return 1.0 };
     let drawn: f64 = student.sample(rng);
@@ -223,7 +225,7 @@ fn near(trials: &[Observation], rate: f64) -> Vec<&Observation> {
 
 fn locks(trial: &Observation, handoff: Handoff, case: &LoadCase<'_>, alone: Option<&Empirical>) -> Locks {
     let alone = trial.uncontended.as_ref().or(alone).unwrap_or(&trial.handoff);
-    // Returning clients have no schedule that they could miss.
+    // Returning clients have no schedule to miss.
     let late = trial.late.clone().filter(|_| matches!(case.coming, Coming::Arrivals(_)));
     Locks {
         count: case.locks,

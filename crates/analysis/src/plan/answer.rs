@@ -22,7 +22,7 @@ const SPREAD_MOST: usize = 64;
 pub struct Evidence {
     pub trials: Vec<Observation>,
     pub failures: Vec<MeasuredFailure>,
-    /// Synced writes a second that the ensemble sustains, if a calibration measured it.
+    /// Synced writes per second that the ensemble sustains, if a calibration measured them.
     pub writes_per_s: Option<f64>,
     pub watches: bool,
 }
@@ -47,19 +47,19 @@ impl Evidence {
     }
 }
 
-/// The answer if holds are as variable as an exponential's, where only their mean is known.
+/// The answer for holds that vary as an exponential distribution does, given if only their mean is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariableHolds {
-    /// Whether the plan holds then.
+    /// Whether the load meets the objective then.
     pub verdict: Verdict,
-    /// What is expected then.
+    /// Prediction for these holds.
     pub prediction: Prediction,
-    /// Highest rate that meets the objective then; `None` if the requested rate misses it.
+    /// Highest rate that meets the objective with these holds; `None` if the requested rate misses it.
     pub headroom: Option<Headroom>,
 }
 
 impl VariableHolds {
-    /// The outcome of a search with varying holds.
+    /// Result of a search with varying holds.
     fn of(search: &Search<'_>) -> Self {
         let prediction = search.predict(search.fit, search.load.clone(), search.effort.simulations);
         let demand = Demand::of(&prediction, search.load);
@@ -73,16 +73,17 @@ impl VariableHolds {
 /// The answer for one strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
-    /// Its label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// `held`: the plan meets the objective; `violated`: it misses it; `unknown`: inconclusive. With the reasons.
+    /// `held` if the load meets the objective, `violated` if it misses it, `unknown` if that is inconclusive. With the
+    /// reasons.
     pub verdict: Verdict,
     /// Prediction; `None` if there is none.
     pub prediction: Option<Prediction>,
-    /// The same if holds vary; `None` where it is known how they do, and in files of older versions.
+    /// The answer if holds vary; `None` if their variation is known, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_variable: Option<VariableHolds>,
-    /// What it was predicted from.
+    /// Fit on which the prediction is based.
     pub fit: Option<Fit>,
     /// The objective's metric as measured under the load in question. Older versions did not measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,31 +94,31 @@ pub struct Answer {
     /// do not. Older versions did not store it.
     #[serde(default)]
     pub horizon_s: Option<f64>,
-    /// The wait over the rate, rising: from a quarter of what was asked for to where the objective breaks or nothing is known
-    /// any more. Empty in files of versions that did not keep it.
+    /// Wait by rate, in ascending order: from a quarter of the requested rate to where the objective is missed or the
+    /// prediction ends. Empty in files of older versions.
     #[serde(default)]
     pub curve: Vec<CurvePoint>,
-    /// What it would be if services took another time.
+    /// Values of the metric for other service times.
     pub sensitivity: Vec<Sensitivity>,
-    /// Over how many locks the load would have to be spread; `None` where that is not known or does not help.
+    /// Number of locks over which the load would have to be spread; `None` if unknown, or if spreading does not help.
     pub locks_needed: Option<usize>,
-    /// Requests a second to the ensemble.
+    /// Requests per second to the ensemble.
     pub requests_per_s: Option<f64>,
-    /// The share of the ensemble's synced writes, two for each acquisition.
+    /// Share of the ensemble's capacity for synced writes, two for each acquisition.
     pub ensemble_utilisation: Option<f64>,
-    /// Watches set at a time, on average.
+    /// Average number of watches set at a time.
     pub watches: Option<f64>,
     /// Longest measured time in which a server failure made every client wait, in microseconds.
     pub outage_us: Option<u64>,
     /// Longest 99th percentile of the waits around such a failure. Older versions did not store it.
     #[serde(default)]
     pub outage_wait: Option<Bound>,
-    /// What each kind of failure that was measured costs. Older versions did not keep it.
+    /// Cost of each measured kind of failure. Empty in files of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureCost>,
-    /// Trials that it rests on.
+    /// Trials on which the answer is based.
     pub sources: Vec<String>,
-    /// Open questions, with reasons.
+    /// Open questions, with their reasons.
     pub missing: Vec<String>,
 }
 
@@ -151,7 +152,7 @@ impl Answer {
             answer.missing.push(format!("waits on a quiet host: handoffs of the trials scatter by {spread}"));
         }
         answer.fit = Some(fitted.clone());
-        // Only the requests that are served load the lock.
+        // Only served requests load the lock.
         let is_bounded = load.is_closed() || load.only_tries();
         let mut beyond = if is_bounded { None } else { fitted.beyond(load.rate()) };
         let search = Search { fit: &fitted, trials, load, objective, effort };
@@ -186,7 +187,7 @@ impl Answer {
         } else {
             answer.locks_needed = search.spread_over(SPREAD_MOST);
         }
-        // What holds alone exceed needs no other reason.
+        // If holds alone exceed the capacity, no other reason is needed.
         verdict = match possible {
             Verdict::Held => verdict.and(demand.verdict()),
             impossible => impossible,
@@ -202,7 +203,7 @@ impl Answer {
         answer
     }
 
-    /// Whether the prediction contradicts the objective, and only the interval includes it.
+    /// Whether the prediction misses the objective, although its interval includes it.
     fn misses(&self, objective: &Objective) -> bool {
         let middle = |prediction| predicted(objective.figure, prediction).map(|one| one.middle);
         self.prediction.as_ref().and_then(middle).is_some_and(|middle| !objective.holds(middle))
@@ -214,8 +215,8 @@ impl Answer {
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
     }
 
-    /// Adds what was measured under the load itself. It decides where the prediction does not, and outweighs a prediction that
-    /// it contradicts. Both must meet the objective: a load at the limit is not one to count on.
+    /// Adds a measurement of the load itself. It decides if the prediction does not, and outweighs a prediction that it
+    /// contradicts. Both must meet the objective, because a load at the limit is not reliable.
     pub fn add_measured(&mut self, measured: MeasuredLoad, objective: &Objective) {
         let said = measured.in_words(objective.figure);
         let decided = match (&self.verdict, &measured.verdict) {
@@ -235,7 +236,7 @@ impl Answer {
             _ => None,
         };
         self.verdict = decided.unwrap_or_else(|| self.verdict.clone());
-        // Trials of busy locks, from which waits are predicted, take more requests for each acquisition.
+        // Trials of busy locks, on which predicted waits are based, need more requests for each acquisition.
         let served = self.prediction.as_ref().map(|prediction| prediction.throughput.middle);
         self.requests_per_s = measured
             .requests_per_acquisition
@@ -280,7 +281,8 @@ impl Answer {
         }
     }
 
-    /// The verdict with what invalid trials leave of it. The generator's lag lengthens handoffs, so it cannot hide a miss.
+    /// The verdict, restricted to what invalid trials can show. The generator's lag lengthens handoffs, so it cannot
+    /// hide a miss.
     fn doubted(&mut self, verdict: Verdict, trials: &[Observation], counts: bool) -> Verdict {
         if counts {
             return verdict;
@@ -321,7 +323,7 @@ impl Answer {
         Some(format!("{} {middle} (90 %: {low} to {high})", objective.figure))
     }
 
-    /// Duration for which the prediction is valid, where it matters.
+    /// Period for which the prediction is valid, if it is limited.
     fn horizon(&self) -> String {
         let told = |seconds: f64| format!(" for {} of this load", format_micros((1e6 * seconds) as u64));
         self.horizon_s.map(told).unwrap_or_default()
@@ -363,7 +365,7 @@ impl Answer {
     }
 }
 
-/// Utilisation that the load asks of the busiest lock: 1 is its capacity.
+/// Utilisation that the load requires of the busiest lock: 1 is its capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Demand {
     lock: &'static str,
@@ -380,8 +382,8 @@ const DEPENDS_ON_TIME: f64 = 0.95;
 const ALL_OF_THE_TIME: f64 = 0.995;
 
 impl Demand {
-    /// The simulated utilisation never exceeds 1, so demand beyond the served rate is added. Returning clients never ask for more
-    /// than they get, and tries do not queue.
+    /// The simulated utilisation never exceeds 1, so the demand beyond the served rate is added. Returning clients
+    /// never request more than they get, and tries do not queue.
     fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
         if load.is_closed() || load.only_tries() {
@@ -426,7 +428,7 @@ impl Demand {
     }
 }
 
-/// Violated if holds alone exceed what there is.
+/// Violated if holds alone exceed the capacity.
 fn possible(load: &PlannedLoad) -> Verdict {
     load.impossible().map_or(Verdict::Held, Verdict::violated)
 }

@@ -13,7 +13,7 @@ use zklockbench_stats::median;
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredFailure {
     pub(super) record: FaultRecord,
-    /// Share of the trial's locks that it interrupted.
+    /// Share of the trial's locks that the fault interrupted.
     interrupted: f64,
     /// Whether it hit servers rather than a contender.
     pub(super) hits_servers: bool,
@@ -31,16 +31,16 @@ impl MeasuredFailure {
     }
 }
 
-/// The least, the middle and the most of a few measurements, in microseconds.
+/// Minimum, median and maximum of a few measurements, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredRange {
-    /// The least.
+    /// Minimum.
     pub least_us: u64,
-    /// The median.
+    /// Median.
     pub median_us: f64,
-    /// The most.
+    /// Maximum.
     pub most_us: u64,
-    /// Whether the most is a lower bound: not all had been served.
+    /// Whether the maximum is a lower bound, because some waits had not ended.
     pub at_least: bool,
 }
 
@@ -70,36 +70,35 @@ impl MeasuredRange {
     }
 }
 
-/// What one kind of failure costs each time.
+/// Cost of one kind of failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureCost {
-    /// The fault, as a scenario says it.
+    /// The fault, as written in a scenario.
     pub fault: String,
-    /// How many were measured.
+    /// Number of measured failures.
     pub times: usize,
     /// Longest time without an acquisition of a wanted lock; `None` if it was below 5 ms each time.
     pub gap: Option<MeasuredRange>,
-    /// How many requests of the load came each time while their lock was interrupted or its queue longer than before; the
-    /// median.
+    /// Median number of requests that arrived while their lock was interrupted or its queue longer than before.
     pub requests: Option<f64>,
-    /// How many sessions ended each time, besides those of crashed clients; the median.
+    /// Median number of sessions that ended, without those of crashed clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions_lost: Option<f64>,
     /// Session timeout that the servers granted, in microseconds; 0 in files of older versions.
     #[serde(default)]
     pub granted_us: u64,
-    /// The mean of their waits.
+    /// Mean wait of these requests.
     pub wait_mean: Option<MeasuredRange>,
-    /// The 99th percentile.
+    /// 99th percentile of the wait of these requests.
     pub wait_p99: Option<MeasuredRange>,
-    /// The mean wait before, in microseconds.
+    /// Mean wait before the failure, in microseconds.
     pub usual_wait_us: Option<f64>,
-    /// From the end of that time until the queue was as short as before.
+    /// Time from the end of the interruption until the queue was as short as before.
     pub drained: Option<MeasuredRange>,
-    /// How often it was not before the load ended.
+    /// Number of failures after which the queue was still longer at the end of the load.
     pub not_drained: usize,
-    /// While it lasted, after that: whether the objective held, as with one server fewer. `None` where nothing lasts, or
-    /// too few came.
+    /// Whether the objective was met while the failure lasted, after the interruption, e.g. with one server fewer.
+    /// `None` if the failure does not last, or if there were too few arrivals.
     pub meanwhile: Option<Verdict>,
 }
 
@@ -136,7 +135,7 @@ impl FailureCost {
         }
     }
 
-    /// Effect on the load, in a sentence without a full stop; `None` if none was noticed.
+    /// Effect on the load, in a sentence without a full stop; `None` if there was none.
     pub fn sentence(&self) -> Option<String> {
         let gap = self.gap?.in_words();
         let come = self

@@ -33,7 +33,7 @@ pub struct PlanFile {
     pub tool_version: String,
     /// Commit that it was built from; `None` outside a checkout.
     pub tool_commit: Option<String>,
-    /// When it was asked; a label.
+    /// Start time; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub asked_at: SystemTime,
@@ -41,28 +41,28 @@ pub struct PlanFile {
     pub command: Vec<String>,
     /// The question.
     pub question: Question,
-    /// The host that measured last.
+    /// Host of the last measurement.
     pub host: Option<HostInfo>,
-    /// The ensemble that was measured last.
+    /// Ensemble of the last measurement.
     pub ensemble: Option<EnsembleInfo>,
-    /// Runs and calibrations that it was answered from.
+    /// Runs and calibrations on which the answers are based.
     pub sources: Vec<PathBuf>,
-    /// What of them says nothing, and why.
+    /// Parts of the sources that were left out, with the reasons.
     pub left_out: Vec<String>,
-    /// The answer for each strategy.
+    /// Answer for each strategy.
     pub answers: Vec<Answer>,
-    /// What each strategy costs if each request takes its own lock; empty unless that was asked.
+    /// Cost of each strategy if each request takes its own lock; empty unless requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fresh: Vec<FreshCost>,
-    /// What to take at other rates and with other numbers of clients. Empty in files of older versions.
+    /// Best choices at other rates and numbers of clients. Empty in files of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<MapCell>,
-    /// The same load on other numbers of servers, if asked for.
+    /// The same load on other numbers of servers, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_servers: Vec<ByServers>,
-    /// Which to take; `None` where none holds.
+    /// Recommended strategy; `None` if no strategy meets the objective.
     pub recommendation: Option<Recommendation>,
-    /// Trials of that very load.
+    /// Trials of the planned load itself.
     pub verifications: Vec<Verification>,
     /// Planned trials that did not run. Older versions did not store them.
     #[serde(default)]
@@ -70,7 +70,7 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Whether the load can be carried: a strategy is recommended, and every attempt to verify it met the objective.
+    /// Whether the load is feasible: a strategy is recommended, and every attempt to verify it met the objective.
     pub fn verdict(&self) -> Verdict {
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
         match &self.recommendation {
@@ -94,7 +94,7 @@ impl PlanFile {
         tried.and(Verdict::unknown_if(not))
     }
 
-    /// Ensemble that was measured, in a sentence without a full stop; `None` if it is not known.
+    /// The measured ensemble, in a sentence without a full stop; `None` if it is unknown.
     pub fn place(&self) -> Option<String> {
         let ensemble = self.ensemble.as_ref()?;
         let servers = counted(ensemble.servers.len() as u64, "server", "servers");
@@ -107,7 +107,7 @@ impl PlanFile {
         Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", ensemble.versions().join(", ")))
     }
 
-    /// Caveats about the ensemble and its host, in full sentences.
+    /// Caveats about the ensemble and its host, each as a sentence.
     pub fn caveats(&self) -> Vec<String> {
         let servers = self.ensemble.as_ref().map_or(0, EnsembleInfo::on_generators_host);
         let together = (servers > 1).then(|| {

@@ -9,23 +9,23 @@ use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION};
 
 const DAY_S: f64 = 86_400.0;
 
-/// What a strategy costs if each request takes its own lock.
+/// Cost of a strategy if each request takes its own lock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FreshCost {
     /// The strategy.
     pub strategy: String,
-    /// Median of the acquires, in microseconds, with the creation of missing directories.
+    /// Median duration of an acquire, in microseconds, including the creation of missing directories.
     pub acquire_p50_us: Option<f64>,
     /// Requests per acquisition; `None` if they could not be counted.
     pub requests: Option<f64>,
-    /// Persistent nodes that stay per acquisition; `None` if they could not be counted.
+    /// Persistent nodes left per acquisition; `None` if they could not be counted.
     pub nodes_left: Option<f64>,
     /// Persistent nodes that a day adds at the planned rate.
     pub nodes_a_day: Option<f64>,
 }
 
 impl FreshCost {
-    /// The cost in a trial with fresh locks, at a planned rate of requests a second.
+    /// The cost in a trial with fresh locks, at a planned rate of requests per second.
     pub fn of(trial: &Trial, rate: f64) -> Self {
         let acquire = trial.reading(Figure::Latency(Measure::Uncontended, Statistic::percent(50)));
         let nodes_left = NODES_LEFT.of(trial);

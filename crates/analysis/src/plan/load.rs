@@ -1,4 +1,4 @@
-//! A load as the simulation takes it: the same arrivals that the generator would draw.
+//! A load for the simulation, with the same arrivals that the generator would draw.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl PlannedLoad {
         Self { order, ..self }
     }
 
-    /// Whether requests leave if the lock is taken.
+    /// Whether requests give up at once if the lock is taken.
     pub fn only_tries(&self) -> bool {
         self.spec.only_tries()
     }
@@ -75,7 +75,7 @@ impl PlannedLoad {
         self
     }
 
-    /// Whether the load consists of returning clients rather than arrivals.
+    /// Whether the load consists of returning clients instead of arrivals.
     pub fn is_closed(&self) -> bool {
         self.spec.load == zklockbench_scenario::Load::Closed
     }
@@ -162,7 +162,7 @@ impl PlannedLoad {
         (!self.is_closed()).then(|| self.rate() * self.spec.mean_hold().as_secs_f64())
     }
 
-    /// Why holds alone take more than there is, however fast the lock; `None` if they do not.
+    /// Why holds alone exceed the capacity, however fast the lock; `None` if they do not.
     pub fn impossible(&self) -> Option<String> {
         let held = self.held()?;
         let busiest = held * self.unevenness() / self.locks() as f64;
@@ -186,12 +186,12 @@ impl PlannedLoad {
         self.lasts
     }
 
-    /// Whether the arrivals keep their rate, so that the rate can be multiplied.
+    /// Whether the arrivals have a constant rate that can be multiplied.
     pub fn is_stationary(&self) -> bool {
         self.spec.load.open().is_some_and(|open| open.arrivals.is_stationary())
     }
 
-    /// Arrivals a second. For a closed load it is the maximum that think times, holds and locks permit.
+    /// Arrivals per second. For a closed load, the maximum that think times, holds and locks permit.
     pub fn rate(&self) -> f64 {
         match self.spec.load.open() {
             Some(open) => open.arrivals.mean_rate(self.lasts),
@@ -199,7 +199,8 @@ impl PlannedLoad {
         }
     }
 
-    /// Calls `then` with the load as the model takes it. Arrivals are the trial's own, or different ones for each simulation.
+    /// Calls `then` with the load in the form that the model takes. Arrivals are the trial's own, or different ones for
+    /// each simulation.
     pub fn with_case<T>(&self, is_its_own: bool, then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
         let warm_up = self.spec.warm_up;
         let whole = warm_up + self.lasts;
@@ -229,7 +230,7 @@ impl PlannedLoad {
     }
 }
 
-/// Upper bound on the acquisitions a second of a closed load, with locks that take no time.
+/// Upper bound on the acquisitions per second of a closed load, with locks that take no time.
 fn most_acquisitions(spec: &TrialSpec) -> f64 {
     let by_kind = spec.kinds().into_iter().zip(spec.contenders_by_kind());
     let turn = |kind: &ClientKind| (kind.hold.mean() + kind.think.mean()).as_secs_f64().max(1e-6);

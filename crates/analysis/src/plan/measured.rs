@@ -1,4 +1,4 @@
-//! What a trial of the very load shows about the objective.
+//! Whether a trial of the planned load itself met the objective.
 //!
 //! Waits count from the intended start, so a late load generator only lengthens them: waits that meet the objective prove it,
 //! however late the generator was. Waits that miss it prove nothing if the generator's own delay may be the cause.
@@ -26,9 +26,9 @@ const BY_CHANCE: f64 = 0.05;
 pub struct MeasuredLoad {
     /// The run.
     pub run: PathBuf,
-    /// Arrivals a second over all locks.
+    /// Arrivals per second over all locks.
     pub rate: f64,
-    /// Locks.
+    /// Number of locks.
     pub locks: usize,
     /// Arrivals for each lock as a multiple of the question's.
     pub times: f64,
@@ -36,24 +36,24 @@ pub struct MeasuredLoad {
     pub seconds: f64,
     /// Waits measured, including those that had not ended.
     pub waits: u64,
-    /// Value of the objective's metric: microseconds, or acquisitions a second.
+    /// Value of the objective's metric: microseconds, or acquisitions per second.
     pub value: f64,
     /// Whether the value is a lower bound.
     pub at_least: bool,
     /// Requests for each acquisition, if they were counted.
     pub requests_per_acquisition: Option<f64>,
-    /// Whether this shows that the objective is met.
+    /// Whether the measurement meets the objective.
     pub verdict: Verdict,
 }
 
 impl MeasuredLoad {
-    /// What a trial of a multiple of the load shows; `None` if it measured nothing that was asked for.
+    /// Result of a trial with a multiple of the load; `None` if it did not measure the objective's metric.
     pub fn of(run: PathBuf, trial: &Trial, question: &Question, times: f64) -> Option<Self> {
         let load = PlannedLoad::of(&trial.spec, Order::Fifo)?;
         let (rate, locks) = (load.rate(), load.locks());
         let Shown { value, at_least, waits, verdict } =
             Shown::by(trial, &question.objective, question.rate / rate)?;
-        // More load than was asked about may break an objective that the question's load meets.
+        // A higher load than planned may miss an objective that the planned load meets.
         let verdict = match verdict {
             Verdict::Violated(_) if times > 1.0 => Verdict::unknown(format!(
                 "{} times the load missed the objective, which shows nothing about the load itself",
@@ -89,7 +89,7 @@ impl MeasuredLoad {
     }
 }
 
-/// The objective's metric in a trial, and what it shows.
+/// The objective's metric in a trial, and the verdict on it.
 pub(super) struct Shown {
     pub value: f64,
     pub at_least: bool,
@@ -106,7 +106,7 @@ impl Shown {
         let (value, at_least) = match trial.reading(figure) {
             Ok(reading) if is_throughput => (reading.value * share, reading.at_least),
             Ok(reading) => (reading.value, reading.at_least),
-            // A queue that has grown keeps growing.
+            // A queue that grew would continue to grow.
             Err(_) => (so_far(figure, &waits)?, true),
         };
         let shown = Self { value, at_least, waits: waits.count(), verdict: Verdict::Held };
@@ -178,7 +178,7 @@ fn beyond(objective: &Objective, waits: &Survival) -> Option<u64> {
     Some((share * waits.count() as f64).round() as u64)
 }
 
-/// Whether a percentile meets its limit, which so many waits exceed; `None` if chance may explain either.
+/// Whether a percentile meets its limit, given the number of waits beyond it; `None` if chance may explain either.
 fn decided_by_few(figure: Figure, beyond: u64, waits: u64) -> Option<bool> {
     let Figure::Latency(_, Statistic::Percentile(at)) = figure else { return None };
     let allowed = Binomial::new(1.0 - f64::from(at) / 100_000.0, waits).ok()?;

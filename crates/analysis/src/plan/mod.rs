@@ -1,4 +1,5 @@
-//! Will it carry my load? A question, an answer for each strategy with its evidence, and the verification of that answer.
+//! Plans whether a lock can carry a load: the question, an answer for each strategy with its evidence, and the
+//! verification of that answer.
 
 mod answer;
 mod failure;

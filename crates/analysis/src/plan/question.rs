@@ -17,30 +17,30 @@ use zklockbench_scenario::{Distribution, distance};
 /// Arrivals, sessions, holds and the objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
-    /// Sessions that ask for locks.
+    /// Number of sessions that request locks.
     pub clients: usize,
-    /// Lock requests a second, over all locks.
+    /// Lock requests per second, over all locks.
     pub rate: f64,
     /// Mean hold.
     #[serde(rename = "hold_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub hold: Duration,
-    /// How holds vary, as a scenario says it in TOML; `None` where only their mean is known.
+    /// Distribution of the holds, in the TOML of a scenario; `None` if only their mean is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<String>,
-    /// Equal locks that they share.
+    /// Number of equal locks that they share.
     pub locks: usize,
-    /// How they come, as a scenario says it in TOML.
+    /// Arrival process, in the TOML of a scenario.
     pub arrivals: String,
-    /// Which of the locks requests ask for, as a scenario says it in TOML; `None` where all alike are asked for.
+    /// Popularity of the locks, in the TOML of a scenario; `None` if it is uniform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub popularity: Option<String>,
     /// Think time between a release and the next request, in the TOML of a scenario: the load consists of clients
     /// that return. `None` if it consists of arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<String>,
-    /// How much longer every round trip between clients and servers is made; `None` where nothing is added, and in files of
-    /// versions that could not.
+    /// Time added to every round trip between clients and servers; `None` if none is added, and in files of older
+    /// versions.
     #[serde(rename = "round_trip_us", with = "as_us_if_any", default)]
     #[schemars(with = "Option<u64>")]
     pub round_trip: Option<Duration>,
@@ -53,23 +53,23 @@ pub struct Question {
     )]
     #[schemars(with = "Option<u64>")]
     pub session_timeout: Option<Duration>,
-    /// The scenario whose load it is, as text, where it is that of one: the fields above then only sum it up.
+    /// Text of the scenario that defines the load, if one does; the fields above then only summarise it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// Whether a request that finds its lock taken leaves at once. Older versions could not plan that.
+    /// Whether a request that finds its lock taken gives up at once. False in older versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_tries: bool,
     /// Objective.
     pub objective: Objective,
 }
 
-/// Largest share of the time for which the locks of measured tries are held, so that measurements, which wait, do not overload
-/// them.
+/// Largest share of time for which locks are held when tries are measured, so that measurements, whose requests wait,
+/// do not overload them.
 const TRIES_HOLD: f64 = 0.6;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuestionLoad {
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub rate: f64,
     pub locks: usize,
     pub clients: usize,
@@ -140,7 +140,8 @@ impl Question {
         }
     }
 
-    /// Rate at which the load is measured: that of the question, unless tries would overload locks that make others wait.
+    /// Rate at which the load is measured: the question's rate, unless tries would overload locks that make others
+    /// wait.
     fn measured_rate(&self) -> f64 {
         let most = TRIES_HOLD * self.locks as f64 / self.hold.as_secs_f64().max(1e-6);
         if self.only_tries { self.rate.min(most) } else { self.rate }
@@ -209,7 +210,7 @@ impl Question {
     }
 }
 
-/// How long a load that was too much may be served after its end.
+/// Time for which the backlog of an excessive load is served after its end.
 const BACKLOG_S: u64 = 10;
 
 /// A strategy as a scenario lists it: its name, or a table with its parameters.
@@ -274,7 +275,8 @@ pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
     reader(figure).map(|read| read(prediction))
 }
 
-/// Whether a prediction meets the objective: held if all of its interval does, violated if none of it does, otherwise unknown.
+/// Whether a prediction meets the objective: held if its whole interval does, violated if no part of it does, otherwise
+/// unknown.
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let Objective { figure, limit, .. } = objective;
     let Some(interval) = predicted(*figure, prediction) else {
@@ -289,7 +291,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     }
 }
 
-/// The wait that a curve over the rate shows: the objective's or, if it is about something else, the 99th percentile.
+/// The wait in a curve over the rate: the objective's; if the objective is not about a wait, the 99th percentile.
 pub fn wait_of(objective: &Objective) -> Figure {
     match objective.figure {
         figure @ Figure::Latency(Measure::Wait, _) => figure,
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_has_a_unit_or_is_meant_a_second() {
+    fn a_rate_has_a_unit_or_is_per_second() {
         assert_eq!((rate("50/s"), rate("50"), rate("3000/min")), (Ok(50.0), Ok(50.0), Ok(50.0)));
         for wrong in ["-5/s", "0", "fast", "5/h", "NaN", "inf/s", ""] {
             assert!(rate(wrong).is_err(), "{wrong}");
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_may_ask_for_more_than_the_locks_can_hold_but_are_measured_below() {
+    fn tries_may_exceed_the_capacity_of_the_locks_but_are_measured_below_it() {
         let tries = |objective: &str| Question {
             only_tries: true,
             objective: objective.parse().unwrap(),
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_leave_each_lock_as_much_to_do() {
+    fn copies_do_not_change_the_load_of_each_lock() {
         let ask = question(30, 10.0, 20, 2).copies(5.0);
         assert_eq!((ask.rate, ask.locks, ask.clients), (50.0, 10, 150));
     }

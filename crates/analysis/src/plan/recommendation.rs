@@ -12,38 +12,38 @@ use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{listed, number};
 use zklockbench_core::verdict::Verdict;
 
-/// Factor within which two maximum rates are considered equal; measurements are no more precise.
+/// Factor within which two maximum rates count as equal, because measurements are no more precise.
 const SAME_ROOM: f64 = 1.15;
-/// The same for requests per acquisition, which vary with the content of a trial.
+/// The same for requests per acquisition, which depend on chance in a trial.
 const SAME_COST: f64 = 1.05;
 
-/// Which strategy to take.
+/// The recommended strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recommendation {
-    /// Its label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// Why; `None` in plans of versions that kept a sentence instead.
+    /// Reason; `None` in plans of versions that stored a sentence instead.
     pub because: Option<Because>,
 }
 
-/// What decides between strategies.
+/// Reason to prefer a strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Because {
-    /// No other holds.
+    /// No other strategy meets the objective.
     NoOtherHolds,
-    /// No other is known to meet the objective; these are unknown.
+    /// No other strategy is known to meet the objective; these are unknown.
     OthersUnknown(Vec<String>),
     /// It has the most proven headroom.
     MostRoom,
     /// Others have equal headroom, but send more requests.
     FewestRequests,
-    /// These have equal headroom and send as many requests; the first by name is chosen.
+    /// Others have equal headroom and send as many requests; the first of these by name is chosen.
     FirstOf(Vec<String>),
 }
 
-/// The strategy to take; `None` if none meets the objective. Among those with the most proven headroom, it is the one with the
-/// fewest requests, and then the first by name, so that noise decides nothing.
+/// The strategy to take; `None` if none meets the objective. Among those with the most proven headroom, it is the one
+/// with the fewest requests, and then the first by name, so that noise does not decide.
 pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
     // The proven maximum rate, not the probable one.
@@ -74,8 +74,8 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// Answer whose load is measured next: the recommended lock's, else the most promising one among those that are not
-/// decided, else the most promising one of all. `None` if a measurement has decided.
+/// The answer whose load is measured next: the recommended lock's. If there is none, the most promising one of the
+/// inconclusive answers; if there are none, of all answers. `None` if a measurement has decided.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
         let at = answers.iter().position(|answer| answer.strategy == strategy)?;
@@ -88,13 +88,13 @@ pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     undecided.or_else(|| most_promising(answers, objective).filter(|_| !is_proved))
 }
 
-/// The answer that comes closest to the objective.
+/// The answer closest to the objective.
 pub fn most_promising(answers: &[Answer], objective: &Objective) -> Option<usize> {
     promising(answers, objective, |_| true)
 }
 
 fn promising(answers: &[Answer], objective: &Objective, may: impl Fn(&Answer) -> bool) -> Option<usize> {
-    // High throughput and short waits come first; what was not predicted comes last.
+    // High throughput and short waits come first; answers without a prediction come last.
     let is_wait = matches!(objective.figure, Figure::Latency(..));
     let distance = |answer: &Answer| {
         let value = answer.prediction.as_ref().and_then(|one| predicted(objective.figure, one));
@@ -149,31 +149,32 @@ const SPREAD_MOST: usize = 16;
 /// One cell of the map.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MapCell {
-    /// Arrivals a second, over all locks.
+    /// Arrivals per second, over all locks.
     pub rate: f64,
-    /// Sessions that ask for locks.
+    /// Number of sessions that request locks.
     pub clients: usize,
-    /// What to take there.
+    /// Best choice for this load.
     pub take: MapChoice,
 }
 
-/// What to take.
+/// Best choice for a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MapChoice {
-    /// That strategy over so many locks: of those that keep the objective with the fewest locks the one with the shortest wait.
+    /// The strategy and its number of locks. Among the strategies that meet the objective with the fewest locks, this
+    /// one has the shortest wait.
     Lock {
-        /// Its label.
+        /// Label of the strategy.
         strategy: String,
-        /// The fewest locks with which it keeps the objective.
+        /// Smallest number of locks that meets the objective.
         locks: usize,
-        /// The wait of the objective then or, where that is about something else, its 99th percentile: about so many
-        /// microseconds.
+        /// Approximate wait of the objective in microseconds; if the objective is not about a wait, the 99th
+        /// percentile.
         wait_us: f64,
     },
-    /// None keeps the objective, over however many locks.
+    /// No strategy meets the objective, with any number of locks.
     None,
-    /// Nothing that was measured reaches so far.
+    /// The measurements do not reach this load.
     NotKnown,
 }
 

@@ -1,4 +1,4 @@
-//! Predictions for other rates, numbers of locks and service times; from them, the limit at which the objective is missed.
+//! Predictions for other rates, numbers of locks and service times, and the limit at which the objective is missed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct Effort {
     pub arrivals: f64,
     /// Simulations for an interval.
     pub simulations: usize,
-    /// Simulations for each further rate of the curve or the search for the limit.
+    /// Number of simulations for each further rate of the curve or of the search for the limit.
     pub for_curve: usize,
     pub seed: u64,
 }
@@ -27,9 +27,10 @@ impl Effort {
     }
 }
 
-/// Fewest simulations whose smallest and largest are the ends of a 90 % interval: a further one lies outside once in ten times.
+/// Smallest number of simulations whose minimum and maximum are the ends of a 90 % interval: another value lies outside
+/// once in ten times.
 const ENDS: usize = 19;
-/// Simulations when only the middle is needed.
+/// Number of simulations if only the median is needed.
 const FEW: usize = 5;
 /// Number of bisection steps towards the limit.
 const STEPS: u32 = 7;
@@ -43,41 +44,41 @@ const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
 /// Highest rate that meets the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Headroom {
-    /// Up to how many clients, where the load is one of clients that come back; `None` of arrivals.
+    /// Number of clients, if the load consists of returning clients; `None` for arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<usize>,
-    /// Arrivals a second; of clients that come back, those that so many would come to with a lock that takes no time.
+    /// Arrivals per second. For returning clients, the rate of that many clients with a lock that takes no time.
     pub rate: f64,
-    /// The same as a multiple of what was asked for.
+    /// Multiple of the planned rate.
     pub factor: f64,
-    /// Whether it holds there still, and nothing was measured beyond.
+    /// Whether the limit may be higher, because nothing was measured beyond.
     pub at_least: bool,
     /// Highest rate at which the whole 90 % interval meets the objective. `None` if no rate does.
     #[serde(default)]
     pub low: Option<f64>,
-    /// From which rate on nothing of the interval does: the upper end. `None` where nothing was measured so far out.
+    /// Lowest rate at which no part of the interval meets the objective. `None` if the measurements do not reach it.
     #[serde(default)]
     pub high: Option<f64>,
 }
 
-/// The wait that is predicted at a rate: of the objective or, where that is about something else, its 99th percentile.
+/// Predicted wait at a rate: the objective's; if the objective is not about a wait, the 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub rate: f64,
     /// The wait in microseconds.
     #[serde(flatten)]
     pub wait: Predicted,
 }
 
-/// What the objective's figure would be if holds and handoffs took another time.
+/// Value of the objective's metric for other durations of holds and handoffs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sensitivity {
-    /// So many times as long.
+    /// Factor on the durations.
     pub service: f64,
-    /// The figure: microseconds, or acquisitions a second.
+    /// Value of the metric: microseconds, or acquisitions per second.
     pub value: f64,
-    /// Whether the objective would hold.
+    /// Whether it meets the objective.
     pub holds: bool,
 }
 
@@ -90,7 +91,7 @@ pub(super) struct Search<'a> {
     pub effort: Effort,
 }
 
-/// How much of a prediction's interval must meet the objective.
+/// Part of a prediction's interval that must meet the objective.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum By {
     All,
@@ -112,7 +113,7 @@ impl Search<'_> {
         load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
     }
 
-    /// Whether this much of a prediction meets the objective.
+    /// Whether this part of a prediction meets the objective.
     pub fn keeps(&self, prediction: &Prediction, by: By) -> bool {
         let Some(Predicted { low, middle, high }) = predicted(self.objective.figure, prediction) else {
             return false;
@@ -125,7 +126,7 @@ impl Search<'_> {
         }
     }
 
-    /// Unknown if queues are longer than any measured and handoffs grow with the queue.
+    /// Unknown if queues are longer than any measured queue and handoffs grow with the queue.
     pub fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
         let waiting = 1.0 + at_the_busiest(prediction, load.locks(), load.unevenness());
         if !self.fit.guesses_queue(waiting) {
@@ -142,7 +143,7 @@ impl Search<'_> {
         self.keeps_at(load, by) == Some(true)
     }
 
-    /// Whether a load meets the objective; `None` if its queues are longer than those measured.
+    /// Whether a load meets the objective; `None` if its queues are longer than the measured ones.
     fn keeps_at(&self, load: PlannedLoad, by: By) -> Option<bool> {
         let (locks, uneven) = (load.locks(), load.unevenness());
         let is_bounded = load.is_closed() || load.only_tries();
@@ -159,8 +160,8 @@ impl Search<'_> {
         (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 
-    /// Predicted waits from rates below the one in question up to the limit of the objective, with points closer together where
-    /// waits rise faster.
+    /// Predicted waits from rates below the planned one up to the limit of the objective, with points closer together
+    /// where waits rise faster.
     pub fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
         let rate = self.load.rate();
         let point = |factor: f64, prediction: &Prediction| {
@@ -191,7 +192,7 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
-    /// Headroom up to the limit of the objective. The error names the limit if it is below the rate in question.
+    /// Headroom up to the limit of the objective. The error names the limit if it is below the planned rate.
     pub fn room(&self) -> Result<Headroom, String> {
         if self.holds(self.load.clone(), By::Middle) {
             return Ok(self.headroom());
@@ -206,7 +207,7 @@ impl Search<'_> {
         Err(format!("the limit is about {limit}, below what is asked for"))
     }
 
-    /// The limit of the objective, given that the rate in question meets it.
+    /// The limit of the objective, given that the planned rate meets it.
     fn headroom(&self) -> Headroom {
         let middle = self.last_that_holds(1.0, By::Middle);
         let low = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::All));
@@ -224,11 +225,11 @@ impl Search<'_> {
         }
     }
 
-    /// The largest factor on the rate that meets the objective, starting from one that does.
+    /// The largest factor on the rate that meets the objective. `from` must meet it.
     fn last_that_holds(&self, from: f64, by: By) -> Last {
         let keeps_at = |factor: f64| self.keeps_at(self.load.clone().times(factor), by);
         let (mut holds, mut breaks) = (from, 2.0 * from);
-        // Whether the objective is known to be missed there.
+        // Whether the objective is known to be missed at this factor.
         let mut is_known = loop {
             if self.load.is_closed() && breaks > CLIENTS_MOST {
                 return Last { factor: holds, is_open: true };
@@ -277,7 +278,7 @@ impl Search<'_> {
     pub fn spread_over(&self, most: usize) -> Option<usize> {
         let asked = self.load.locks();
         let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
-        // Fewer locks than are held at any time cannot do.
+        // The number of locks held at any time is a lower bound.
         let least = self.load.held().map_or(0, |held| held.ceil() as usize).max(asked);
         let mut enough = 2 * least;
         while !holds(enough) {
@@ -295,8 +296,8 @@ impl Search<'_> {
     }
 }
 
-/// Number of waiters at the busiest lock, whose demand is `uneven` times the mean. It assumes a single-server queue and an equal
-/// load on the other locks; if theirs were uneven as well, it would be lower.
+/// Number of waiters at the busiest lock, whose demand is `uneven` times the mean. It assumes a single-server queue and
+/// an equal load on the other locks; if their load were uneven, too, it would be lower.
 fn at_the_busiest(prediction: &Prediction, locks: usize, uneven: f64) -> f64 {
     let (all, locks) = (prediction.waiting.middle, locks as f64);
     if locks <= 1.0 {

@@ -9,10 +9,10 @@ use crate::model::Predicted;
 use crate::objective::Objective;
 use zklockbench_core::verdict::Verdict;
 
-/// What so many servers mean for the load, with one lock.
+/// Results of the load on this number of servers, with one lock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ByServers {
-    /// Servers of the ensemble.
+    /// Number of servers.
     pub servers: usize,
     /// Label of the strategy.
     pub strategy: String,
@@ -22,16 +22,16 @@ pub struct ByServers {
     pub wait: Option<Predicted>,
     /// Highest rate that meets the objective.
     pub headroom: Option<Headroom>,
-    /// Time of a synced write through the leader, without other load: the median, in microseconds.
+    /// Median time of a synced write through the leader without other load, in microseconds.
     pub write_us: Option<u64>,
-    /// Synced writes a second at saturation.
+    /// Synced writes per second at saturation.
     pub writes_per_s: Option<f64>,
     /// Longest time in microseconds without an acquisition after the leader was killed; `None` for a single server.
     pub outage_us: Option<u64>,
 }
 
 impl ByServers {
-    /// The row of an answer that was measured on so many servers.
+    /// The row of an answer that was measured on this number of servers.
     pub fn of(servers: usize, answer: &Answer, objective: &Objective) -> Self {
         let wait = answer.prediction.as_ref().and_then(|one| predicted(wait_of(objective), one));
         Self {

@@ -16,43 +16,44 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_stats::queueing::SimulationOutcome;
 
 const SIMULATIONS: usize = 60;
-/// Simulations with the service of the verifying trial itself.
+/// Number of simulations with the verifying trial's own service.
 const AGAIN: u64 = 5;
 /// Largest deviation of these simulations from the measurement, as a share.
 const WITHIN: f64 = 0.15;
-/// Largest deviation of waits around a failure from their prediction: elections sometimes take half as long again.
+/// Largest deviation of waits around a failure from their prediction, because elections sometimes take half as long
+/// again.
 const FAILURES_WITHIN: f64 = 0.3;
 
-/// One figure, predicted and measured; waits in microseconds.
+/// One metric, predicted and measured; waits are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checked {
-    /// Its name.
+    /// Name of the metric.
     pub figure: String,
     /// The prediction for the verifying load, with the trial's own error.
     pub predicted: Predicted,
-    /// What was measured.
+    /// Measured value.
     pub measured: f64,
-    /// `measured` is a lower bound: waits that had not ended could make it longer. Older versions did not keep it.
+    /// Whether `measured` is a lower bound, because some waits had not ended. False in older versions.
     #[serde(default)]
     pub at_least: bool,
-    /// Whether that lies in the 90 % interval.
+    /// Whether the measured value lies in the 90 % interval.
     pub inside: bool,
-    /// What the simulation says with the service that the verifying trial had itself.
+    /// Result of a simulation with the service of the verifying trial itself.
     pub by_observed_service: f64,
-    /// Whether that is within 15 % of what was measured.
+    /// Whether that result is within 15 % of the measured value.
     pub reproduced: bool,
 }
 
-/// What a failure cost when it was caused again, on other servers; waits in microseconds.
+/// Cost of a failure that was repeated on other servers; waits are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedFailure {
-    /// The fault, as a scenario says it.
+    /// The fault, as written in a scenario.
     pub fault: String,
-    /// How often it was caused again.
+    /// Number of repetitions.
     pub times: usize,
-    /// The 99th percentile of the waits of those that came around it, as it was when the plan was made.
+    /// 99th percentile of the waits around the failure, as measured for the plan.
     pub predicted: MeasuredRange,
-    /// The same when it was caused again.
+    /// The same percentile, as measured when the failure was repeated.
     pub measured: MeasuredRange,
     /// Whether their medians are within 30 % of each other; `None` if either is only a lower bound.
     pub reproduced: Option<bool>,
@@ -80,32 +81,32 @@ impl CheckedFailure {
 /// A verifying trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
     /// The run.
     pub run: PathBuf,
-    /// Arrivals of the measured phase.
+    /// Number of arrivals in the measured phase.
     pub arrivals: u64,
-    /// Arrivals a second over all locks.
+    /// Arrivals per second over all locks.
     pub rate: f64,
-    /// Equal locks.
+    /// Number of equal locks.
     pub locks: usize,
-    /// Predicted and measured.
+    /// Predicted and measured metrics.
     pub figures: Vec<Checked>,
-    /// Failures that were caused again. Empty where none were, and in plans of older versions.
+    /// Repeated failures. Empty if there were none, and in plans of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<CheckedFailure>,
-    /// Whether what was measured keeps the objective, whatever it rests on.
+    /// Whether the measured value meets the objective, whatever it is based on.
     pub held: bool,
     /// Whether the objective's metric agrees with its prediction: inside the interval, or on the same side of the limit. Older
     /// versions did not compare them.
     #[serde(default)]
     pub agrees: Option<bool>,
-    /// What follows: `unknown` where it shows neither that the objective holds nor that it does not. `None` in plans of
-    /// versions that did not judge what it rests on.
+    /// Verdict; `unknown` if the trial shows neither that the objective is met nor that it is missed. `None` in plans
+    /// of older versions.
     #[serde(default)]
     pub verdict: Option<Verdict>,
-    /// What must be known of it.
+    /// Caveats.
     pub notes: Vec<String>,
 }
 
@@ -119,9 +120,9 @@ impl Verification {
 /// A strategy whose verification did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unverified {
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// Why, in a sentence without a full stop.
+    /// Reason, in a sentence without a full stop.
     pub why: String,
 }
 
@@ -145,7 +146,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let waits = trial.latencies().get(&Measure::Wait).copied().ok_or("no wait was measured")?;
     let measured = |figure: Figure, fallback: f64| match trial.reading(figure) {
         Ok(reading) => (reading.value, reading.at_least),
-        // A queue that has grown keeps growing.
+        // A queue that grew would continue to grow.
         Err(_) => (fallback, figure != THROUGHPUT.figure()),
     };
     let mean =
@@ -187,7 +188,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let expected = expected.map(|all| if is_throughput { all.times(share) } else { all });
     let agrees =
         expected.map(|expected| expected.contains(shown.value) || objective.holds(expected.middle) == held);
-    // Waits that meet the objective do, however late the generator was.
+    // Waits that meet the objective prove it, however late the generator was.
     if agrees != Some(true) || matches!(shown.verdict, Verdict::Unknown(_)) {
         notes.extend(trial.unsound().map(|why| format!("the trial is {why}")));
     }

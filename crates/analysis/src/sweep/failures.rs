@@ -11,7 +11,7 @@ use zklockbench_record::FaultRecord;
 /// Effect of one fault in one repetition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailureSample {
-    /// The fault, as a scenario writes it.
+    /// The fault, as written in a scenario.
     pub fault: String,
     /// Longest time without an acquisition of a wanted lock, in microseconds; 0 if it was below 5 ms. `None` if the
     /// fault had no visible effect, or fired while an earlier one still blocked a lock.
@@ -23,7 +23,7 @@ pub struct FailureSample {
 /// Effect of one fault over the repetitions of a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailurePoint {
-    /// The fault, as a scenario writes it.
+    /// The fault, as written in a scenario.
     pub fault: String,
     /// Number of faults with a visible effect.
     pub times: usize,
@@ -51,7 +51,7 @@ pub(super) fn samples(faults: &[FaultRecord]) -> Vec<FailureSample> {
     faults.iter().map(sample).collect()
 }
 
-/// The effects over repetitions that count. A growing queue does not matter for them.
+/// The effects over valid repetitions. A growing queue does not affect them.
 pub(super) fn points(group: &[&Sample]) -> Vec<FailurePoint> {
     let counting = group.iter().filter(|sample| matches!(sample.state, State::Sound | State::Unstable));
     let all = counting.flat_map(|sample| &sample.failures).map(|one| (one.fault.as_str(), one));

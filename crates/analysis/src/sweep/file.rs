@@ -34,9 +34,9 @@ pub const FILE: VersionedFile = VersionedFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It goes on, or was killed.
+    /// The sweep is in progress, or was killed.
     GoingOn,
-    /// All that was asked for is known.
+    /// Every question is answered.
     Complete,
     /// The time was up.
     OutOfTime,
@@ -58,21 +58,21 @@ impl Ending {
     }
 }
 
-/// One run: a repetition of some strategies at one place.
+/// One run: a repetition of some strategies at one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
-    /// From 1.
+    /// Number, from 1.
     pub number: u32,
     /// Name of its directory in `points`.
     #[serde(default)]
     pub directory: String,
-    /// Where.
+    /// Point of the run.
     pub at: At,
-    /// The labels of its strategies.
+    /// Labels of its strategies.
     pub strategies: Vec<String>,
-    /// The seed.
+    /// Seed.
     pub seed: u64,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub took_us: u64,
     /// Exit code of its process.
     pub exit_code: Option<i32>,
@@ -80,60 +80,60 @@ pub struct RunRecord {
     pub ensemble: usize,
 }
 
-/// All of it.
+/// The content of `sweep.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepFile {
     /// The version of this layout: 1.
     pub schema_version: u32,
-    /// Version of the tool that swept.
+    /// Version of the tool.
     pub tool_version: String,
-    /// Commit that it was built from.
+    /// Commit of the tool.
     pub tool_commit: Option<String>,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Its text, with all changes of the command line.
+    /// Text of the scenario, with all changes of the command line.
     pub scenario_text: String,
     /// `closed`, `batch` or `open`.
     pub load: String,
-    /// What was swept: one or two variables.
+    /// Swept variables: one or two.
     pub over: Vec<Over>,
-    /// The values of the first variable to begin with.
+    /// Initial values of the first variable.
     pub grid: Vec<f64>,
-    /// The labels of the strategies.
+    /// Labels of the strategies.
     pub strategies: Vec<String>,
     /// Objective.
     pub objective: Option<Objective>,
-    /// The seed.
+    /// Seed.
     pub seed: u64,
-    /// How long it may take, in microseconds.
+    /// Time limit in microseconds.
     pub budget_us: u64,
-    /// How long it has taken, in microseconds, of all its parts where it was resumed.
+    /// Time spent in microseconds, including all parts of a resumed sweep.
     pub spent_us: u64,
-    /// Values of the first variable at most, of each strategy.
+    /// Maximum number of values of the first variable, for each strategy.
     pub points_at_most: usize,
     /// Generator threads, if specified.
     pub threads: Option<u16>,
-    /// The host.
+    /// Host of the generator.
     pub host: HostInfo,
-    /// The ensembles that the runs had, in their order.
+    /// Ensembles of the runs, in order.
     pub ensembles: Vec<EnsembleInfo>,
-    /// When it began; a label.
+    /// Start time; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// When this was written; a label.
+    /// Time of writing; a label.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub written_at: SystemTime,
-    /// How it ended.
+    /// How the sweep ended.
     pub ending: Ending,
-    /// What cut it short, where something did.
+    /// Cause, if it was cut short.
     pub why: Option<String>,
-    /// What was found of each strategy.
+    /// Findings for each strategy.
     pub findings: Vec<Finding>,
-    /// The runs that ended.
+    /// Completed runs.
     pub runs: Vec<RunRecord>,
-    /// What they showed.
+    /// Samples of these runs.
     pub samples: Vec<Sample>,
 }
 

@@ -7,36 +7,36 @@ use super::next::Ask;
 use super::over::Variable;
 use super::series::{Decision, Point, Sample, Series, State};
 
-/// Up to where the objective is kept.
+/// Limit up to which the objective is met.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
-    /// Between two values that were measured.
+    /// Between two measured values.
     Between {
-        /// The last that keeps it.
+        /// Last value that meets it.
         kept: f64,
-        /// The next that does not.
+        /// First value that misses it.
         missed: f64,
-        /// The values in between, which are undecided.
+        /// Inconclusive values in between.
         undecided: Vec<f64>,
     },
-    /// All points keep it.
+    /// All points meet it.
     AllKept {
-        /// The largest value.
+        /// Largest value.
         up_to: f64,
     },
-    /// No point keeps it.
+    /// No point meets it.
     NoneKept {
-        /// The smallest value.
+        /// Smallest value.
         from: f64,
     },
-    /// Undecided.
+    /// Inconclusive.
     Unknown {
-        /// Largest value that meets the objective, if any; values above are undecided.
+        /// Largest value that meets the objective, if any; values above are inconclusive.
         kept: Option<f64>,
-        /// The smallest value that misses it, if one does; what lies below is undecided.
+        /// Smallest value that misses it, if any; values below are inconclusive.
         missed: Option<f64>,
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
@@ -46,33 +46,33 @@ pub enum Edge {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Collapse {
-    /// Between two values that were measured.
+    /// Between two measured values.
     Between {
-        /// The last that held; `None` where the first broke down already.
+        /// Last value that held; `None` if the first one already broke down.
         held: Option<f64>,
-        /// The first that did not.
+        /// First value that broke down.
         broke: f64,
-        /// What happened there.
+        /// Description of the breakdown.
         why: String,
     },
-    /// Nowhere up to that value.
+    /// No collapse up to that value.
     NotFound {
-        /// The largest value with a point that counts; `None` where there is none.
+        /// Largest value with a valid point; `None` if there is none.
         up_to: Option<f64>,
-        /// The first value from which on the load generator could not keep up.
+        /// Smallest value from which on the load generator could not keep up.
         saturated_at: Option<f64>,
     },
 }
 
-/// What was found of one strategy, at one value of the second variable.
+/// Findings for one strategy, at one value of the second variable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Its points.
+    /// Points of the strategy.
     #[serde(flatten)]
     pub series: Series,
-    /// The objective; `None` where there is none.
+    /// Limit of the objective; `None` without an objective.
     pub objective: Option<Edge>,
-    /// The collapse.
+    /// Collapse of the lock.
     pub collapse: Collapse,
 }
 
@@ -146,7 +146,7 @@ fn collapse(variable: Variable, series: &Series) -> Collapse {
     let mut best = 0.0;
     for (x, found) in measured {
         best = found.low.max(best);
-        // A longer hold or round trip lowers throughput even without a collapse.
+        // A longer hold or round trip lowers throughput even if nothing collapses.
         let is_crowd = matches!(variable, Variable::Contenders | Variable::Rate);
         if is_crowd && found.high < COLLAPSED * best {
             let why = "throughput is less than half of its best".to_owned();

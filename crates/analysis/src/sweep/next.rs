@@ -15,7 +15,7 @@ pub struct Ask {
     pub beside: Vec<Option<f64>>,
     pub strategies: Vec<String>,
     pub objective: Option<Objective>,
-    /// Most values of the first variable for each strategy.
+    /// Maximum number of values of the first variable, for each strategy.
     pub points_at_most: usize,
     /// Relative half width of a point's throughput above which it is repeated.
     pub precise: f64,
@@ -84,8 +84,8 @@ pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f6
     let wanted: Vec<(&Series, Vec<Wish>)> = all.iter().map(|series| (series, wishes(ask, series))).collect();
     let mut each: Vec<(Wish, Option<f64>)> =
         wanted.iter().flat_map(|(series, wishes)| wishes.iter().map(|wish| (*wish, series.beside))).collect();
-    // The most important wish comes first. Equally important ones go series by series, so that servers rarely change, from the
-    // lowest value up.
+    // The most important wish comes first. Equally important wishes are ordered by series, so that servers rarely
+    // change, and then from the lowest value up.
     each.sort_by(|(one, beside_one), (other, beside_other)| {
         let beside = |beside: Option<f64>| beside.unwrap_or(0.0);
         let by_series = beside(*beside_one).total_cmp(&beside(*beside_other));
@@ -157,8 +157,8 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
 
 type Placed<'a> = &'a dyn Fn(f64, f64, f64) -> Option<f64>;
 
-/// Next value around a change of side of the objective: a repetition where the side is undecided, else a value in between, else a
-/// repetition of a point with too few for a decision.
+/// Next value around the limit of the objective: a repetition of an inconclusive value, else a value in between, else a
+/// repetition of a point with too few repetitions.
 fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let leaning: Vec<(&Point, Decision)> =
         series.points.iter().filter_map(|point| Some((point, point.leaning?))).collect();
@@ -170,7 +170,7 @@ fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     };
     let mut changes = leaning.windows(2).filter(|pair| pair[0].1 != pair[1].1).peekable();
     if changes.peek().is_none() {
-        // All points are on one side, so the end nearest to the other side decides.
+        // All points are on one side, so the end nearest to the other side comes next.
         let end = match leaning.first()?.1 {
             Decision::Missed => leaning.first(),
             Decision::Kept | Decision::Undecided => leaning.last(),

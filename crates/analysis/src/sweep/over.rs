@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::{format_micros, number, parse_duration, shown};
 
-/// A variable of a scenario. Its values are numbers: times in microseconds, rates in arrivals a second.
+/// A variable of a scenario. Its values are numbers: times in microseconds, rates in arrivals per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Variable {
-    /// How many contenders there are.
+    /// Number of contenders.
     Contenders,
-    /// Arrivals a second, of an open load.
+    /// Arrivals per second of an open load.
     Rate,
-    /// How long a lock is held.
+    /// Hold time.
     Hold,
-    /// Over how many locks the contenders are spread.
+    /// Number of locks over which the contenders are spread.
     Locks,
-    /// How many servers the local ensemble has.
+    /// Number of servers of the local ensemble.
     Servers,
     /// Time added to each round trip between contenders and servers.
     Delay,
@@ -135,14 +135,14 @@ pub struct Over {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Values {
-    /// From one to the other, both included; which in between, the sweep decides.
+    /// A range including both ends; the sweep chooses the values in between.
     Range {
-        /// The smallest.
+        /// Smallest value.
         from: f64,
-        /// The largest.
+        /// Largest value.
         to: f64,
     },
-    /// These, rising.
+    /// Listed values, in ascending order.
     List(Vec<f64>),
 }
 

@@ -13,7 +13,7 @@ use zklockbench_record::{Missing, Reading, Trial};
 use zklockbench_results::StoredRun;
 use zklockbench_stats::{Interval, Position, range_interval};
 
-/// A place in the sweep: a value of each variable.
+/// A point of the sweep: a value of each variable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct At {
     /// Value of the first variable.
@@ -22,15 +22,15 @@ pub struct At {
     pub beside: Option<f64>,
 }
 
-/// Whether a repetition counts, and if not, why.
+/// Whether a repetition is valid and, if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It counts.
+    /// Valid.
     Sound,
-    /// The load generator could not keep up: it says nothing of the lock.
+    /// The load generator could not keep up, so the repetition says nothing about the lock.
     Saturated,
-    /// The queue grew: more came than was served.
+    /// The queue grew, because more requests arrived than were served.
     Unstable,
     /// The trial did not end, nothing was acquired, or sessions were lost.
     Failed,
@@ -55,26 +55,26 @@ impl State {
     }
 }
 
-/// One repetition of one strategy at one place.
+/// One repetition of one strategy at one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// The number of the run that measured it.
+    /// Number of the run that measured it.
     pub run: u32,
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// Where.
+    /// Point of the sample.
     pub at: At,
-    /// Whether it counts.
+    /// Whether it is valid.
     pub state: State,
-    /// Why it does not.
+    /// Reason if it is not.
     pub why: Option<String>,
-    /// Acquisitions a second.
+    /// Acquisitions per second.
     pub throughput: Option<f64>,
-    /// The median wait in microseconds.
+    /// Median wait in microseconds.
     pub wait_p50: Option<Reading>,
-    /// The 99th percentile of the wait in microseconds.
+    /// 99th percentile of the wait in microseconds.
     pub wait_p99: Option<Reading>,
-    /// The figure of the objective, where there is one.
+    /// Metric of the objective, if there is an objective.
     pub objective: Option<Reading>,
     /// Session timeout that the servers granted, in microseconds; 0 in files of older versions.
     #[serde(default)]
@@ -140,13 +140,13 @@ pub(super) const AT_MOST: usize = 5;
 /// Coverage of an interval that decides. It is wrongly on one side of the limit with a probability of at most half the rest: 5 %.
 const DECIDES: f64 = 0.9;
 
-/// Whether a point keeps the objective.
+/// Whether a point meets the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// The whole range lies on the right side of the limit.
+    /// The whole range is on the right side of the limit.
     Kept,
-    /// The whole range lies on the other side, or the lock broke down.
+    /// The whole range is on the wrong side, or the lock broke down.
     Missed,
     /// The range spans the limit, or there are too few repetitions.
     Undecided,
@@ -162,37 +162,38 @@ impl Decision {
     }
 }
 
-/// All repetitions of one strategy at one place.
+/// All repetitions of one strategy at one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// Where.
+    /// Values of the variables.
     pub at: At,
-    /// How many repetitions ran.
+    /// Number of repetitions.
     pub repetitions: usize,
-    /// How many of them count.
+    /// Number of valid repetitions.
     pub sound: usize,
-    /// What most of them are.
+    /// Most frequent state.
     pub state: State,
-    /// Why the first that does not count does not.
+    /// Reason why the first invalid repetition is invalid.
     pub why: Option<String>,
-    /// Acquisitions a second.
+    /// Acquisitions per second.
     pub throughput: Option<Interval>,
-    /// The median wait in microseconds.
+    /// Median wait in microseconds.
     pub wait_p50: Option<Interval>,
-    /// The 99th percentile of the wait in microseconds.
+    /// 99th percentile of the wait in microseconds.
     pub wait_p99: Option<Interval>,
-    /// Whether that is a lower bound: more waited than the trial could see the end of.
+    /// Whether the median wait is a lower bound, because too many waits had not ended.
     pub wait_p50_at_least: bool,
-    /// The same of the 99th percentile.
+    /// Whether the 99th percentile is a lower bound.
     pub wait_p99_at_least: bool,
-    /// The figure of the objective.
+    /// Metric of the objective.
     pub objective: Option<Interval>,
-    /// Whether it keeps the objective; `None` where there is none.
+    /// Whether the point meets the objective; `None` without an objective.
     pub decision: Option<Decision>,
-    /// The side on which all repetitions so far are, however few: where to measure next.
+    /// Side of the limit on which all repetitions so far are, however few; it determines where to measure next.
     #[serde(default)]
     pub leaning: Option<Decision>,
-    /// Whether even the most repetitions would give too few samples to say that the objective's percentile is kept.
+    /// Whether even the maximum number of repetitions would give too few samples to show that the objective's
+    /// percentile is met.
     pub too_few_samples: bool,
     /// Longest session timeout that the servers granted, in microseconds; 0 in files of older versions.
     #[serde(default)]
@@ -203,13 +204,13 @@ pub struct Point {
 }
 
 impl Point {
-    /// Whether the lock broke down in every repetition, of which there must be at least two.
+    /// Whether the lock broke down in every repetition, and there are at least two.
     pub fn is_dead(&self) -> bool {
         self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
     }
 
-    /// Whether higher values add nothing: the lock broke down, or the generator could not keep up. The latter may be noise, so it
-    /// is repeated once more.
+    /// Whether higher values would show nothing new, because the lock broke down or the generator could not keep up.
+    /// The latter may be noise, so it is repeated once.
     pub(super) fn is_last(&self) -> bool {
         self.sound == 0 && self.repetitions >= self.asked_at_least()
     }
@@ -220,14 +221,13 @@ impl Point {
     }
 }
 
-/// The points of one strategy at one value of the second variable, rising.
+/// The points of one strategy at one value of the second variable, in ascending order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
-    /// The strategy's label.
+    /// Label of the strategy.
     pub strategy: String,
-    /// The second variable's value.
+    /// Value of the second variable.
     pub beside: Option<f64>,
-    /// The points.
     pub points: Vec<Point>,
 }
 
@@ -261,7 +261,7 @@ impl Series {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
 
-    /// Lowest value above which nothing can be learnt. A generator that cannot keep up may be disturbed by something else, so it
+    /// Lowest value above which nothing can be learned. Another program may cause a generator to fall behind, so this
     /// takes two such values in a row.
     pub(super) fn last(&self) -> Option<f64> {
         let mut below = false;
@@ -339,7 +339,7 @@ fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     }
 }
 
-/// Whether the samples, at `times` as many repetitions, suffice to show that a percentile is small.
+/// Whether `times` as many repetitions would give enough samples to show that a percentile is small.
 fn has_samples(figure: Figure, readings: &[Reading], times: f64) -> bool {
     let Figure::Latency(_, statistic) = figure else { return true };
     let all: u64 = readings.iter().filter_map(|reading| reading.samples).sum();

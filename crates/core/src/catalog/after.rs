@@ -163,7 +163,7 @@ impl Outcome {
 
 #[derive(Debug, Clone, Copy)]
 pub struct After {
-    /// The parameter that has to be set; `None` for the defaults.
+    /// The parameter that must be set; `None` for the defaults.
     pub with: Option<Set>,
     /// Number of lost creates after which the lock gives up; `None` if it never does.
     pub creates: Option<u32>,

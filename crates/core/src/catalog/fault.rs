@@ -36,7 +36,7 @@ pub struct FaultCard {
     /// Whether no server serves during the fault. Sessions with a shorter timeout may then expire although
     /// the fault does not target them.
     pub stops_service: bool,
-    /// Scenario key that names what the fault acts on, if it needs one.
+    /// Scenario key that names the fault's object, if it needs one.
     pub needs_key: Option<&'static str>,
     pub params: &'static [Param],
 }

@@ -51,7 +51,7 @@ pub fn both<T>(rule: impl FnOnce(&mut T, T)) -> impl FnOnce(&mut Option<T>, Opti
     }
 }
 
-/// Applies the rule to items at equal positions; items that only one list has are kept.
+/// Applies the rule to items at equal positions, and keeps the rest of the longer list.
 pub fn zipped<T>(rule: impl Fn(&mut T, T)) -> impl FnOnce(&mut Vec<T>, Vec<T>) {
     move |own, mut other| {
         let more = other.split_off(own.len().min(other.len()));

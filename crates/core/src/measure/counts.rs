@@ -85,8 +85,8 @@ pub struct Notifications {
     pub to_releaser: u64,
     /// Notifications caused by a newcomer's create.
     pub by_arrival: u64,
-    /// Notifications caused by a waiter that left a queue without having held: it gave up, or moved on to the
-    /// lock itself.
+    /// Notifications caused by a waiter that left a queue without having held: it timed out or was cancelled, or it
+    /// advanced to the lock itself.
     pub by_departure: u64,
     /// Notifications after several simultaneous changes, any of which may have fired the watch.
     pub cause_unknown: u64,
@@ -146,13 +146,13 @@ pub struct Counts {
     /// Acquires whose reads and notifications the client library hid. If there are any, the numbers of
     /// requests, notifications, names and bytes are too low and not reported.
     pub unseen: u64,
-    /// Acquisitions that asked to read.
+    /// Acquisitions of readers.
     pub reads_acquired: u64,
     /// Total hold time of these reads, from acquire to release, in microseconds.
     pub read_held_us: u64,
     /// Samples longer than [`super::HIGHEST_US`], which histograms record as that value.
     pub saturated: u64,
-    /// Requests of acquires that only tried, and did not get the lock.
+    /// Requests of failed tries.
     pub failed_try_requests: u64,
 }
 
@@ -167,14 +167,14 @@ struct CountsInFile {
     lost_while_held: u64,
     /// Acquisitions overtaken by a later arrival.
     overtaken: u64,
-    /// Acquisitions that asked to read.
+    /// Acquisitions of readers.
     reads_acquired: u64,
     /// Total hold time of these reads, in microseconds.
     read_held_us: u64,
     /// Samples of any measure longer than one hour, which histograms record as one hour.
     #[serde(default)]
     saturated: u64,
-    /// Requests of acquires that only tried, and did not get the lock.
+    /// Requests of failed tries.
     #[serde(default, skip_serializing_if = "is_zero")]
     failed_try_requests: u64,
     /// Acquires during which the client library hid some of its traffic. If there are any, the fields below

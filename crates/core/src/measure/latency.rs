@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn starving_waits_are_not_hidden_by_waits_served_at_once() {
-        // Given a contender that is served again and again, and two that had waited long and kept waiting
+        // Given a contender that is served repeatedly, and two that had waited long and continued to wait
         let waits = begun(&[1; 50], &[900, 950], &[300, 350]);
         // Then most waits are short, and the tail consists of the two long waits
         assert_eq!((waits.quantile(0.5), waits.quantile(0.99)), (exactly(1), at_least(950)));

@@ -224,7 +224,7 @@ mod tests {
         let steady: Vec<f64> = (0..6_000).map(noise).collect();
         let Truncation::At(left_out) = truncation(&steady) else { panic!("{:?}", truncation(&steady)) };
         assert!(left_out < 600, "{left_out} of 6,000");
-        // Given 1,000 high values before
+        // Given 1,000 higher values at the beginning
         let warming: Vec<f64> = (0..6_000).map(|at| noise(at) + if at < 1_000 { 5.0 } else { 0.0 }).collect();
         let Truncation::At(left_out) = truncation(&warming) else { panic!("{:?}", truncation(&warming)) };
         assert!((1_000..1_600).contains(&left_out), "{left_out} of 6,000, of which 1,000 are warm-up");

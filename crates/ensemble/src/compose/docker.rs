@@ -173,7 +173,8 @@ impl Binding {
         }
     }
 
-    /// Returns whether the port is the same after a restart of the container: Docker chooses one of a range at each start.
+    /// Returns whether the port is the same after a restart of the container. Docker chooses one from a range at each
+    /// start.
     pub fn stays(&self) -> bool {
         self.host_port.parse::<u16>().is_ok_and(|port| port > 0)
     }

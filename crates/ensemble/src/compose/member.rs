@@ -160,8 +160,8 @@ impl Member {
             [self.log_dir(), self.data_dir()].into_iter().find(|path| self.made.is_in_memory(path));
         if let Some(path) = in_memory {
             return Err(format!(
-                "the service `{service}` keeps {path} in memory (tmpfs), and Docker throws that away when it ends: a \
-                 server that is only killed would lose what was written. Keep it in a volume"
+                "the service `{service}` keeps {path} in memory (tmpfs), which Docker discards when it ends, so a \
+                 killed server would lose its data. Keep it in a volume"
             ));
         }
         self.keeps_its_port()

@@ -70,7 +70,7 @@ impl Processes for Compose {
     async fn resume(&self, server: usize) -> Done {
         let now = self.look_at(server).await?.state;
         if now.running {
-            // An earlier `kill` or `stop` was cut short before the server ended.
+            // An earlier `kill` or `stop` may have been cut short before the server ended.
             self.member(server)?.mean_down(false);
         }
         // Docker refuses to unpause a container that is not paused.
@@ -263,7 +263,7 @@ impl Links for Compose {
     }
 
     async fn all_reach(&self) -> Fact {
-        // Servers that are down or paused cannot be asked, and other faults are responsible for those.
+        // Servers that are down or paused cannot be asked, and other faults are responsible for them.
         let awake = self.awake().await?;
         let pairs = awake.iter().flat_map(|from| awake.iter().map(|to| (from.number, to.number)));
         let pairs = pairs.filter(|(from, to)| from != to);

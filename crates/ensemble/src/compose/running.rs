@@ -115,7 +115,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Learns what only running servers show: where their data are, and which of them vote.
+    /// Learns what only running servers show: the location of their data, and which of them vote.
     async fn learn(&self) {
         join_all(self.members.iter().map(Member::find_directories)).await;
         let _ = self.voters.set(state::voters(&self.addresses()).await);
@@ -282,8 +282,8 @@ fn remedy(why: &str) -> &'static str {
     REMEDIES.iter().find(|(words, _)| fits(words)).map_or("", |(_, remedy)| remedy)
 }
 
-/// Variables that a Compose file may use so that any number of runs get along: host ports for each server,
-/// and the first three octets of the network's addresses.
+/// Variables that a Compose file may use so that any number of runs can coexist: host ports for each server, and the
+/// first three octets of the network's addresses.
 fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
     let of = |(index, ports): (usize, &crate::ports::ServerPorts)| {
         let number = index + 1;
@@ -329,7 +329,8 @@ impl Started for Compose {
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
             match docker(&["cp", &from, &directory.to_string_lossy()]).await {
                 Ok(_) => {}
-                // Wiped and not started since; or in memory, from which Docker copies nothing.
+                // The data were wiped and the server not started since, or the data are in memory, from which Docker
+                // copies nothing.
                 Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
                 Err(why) => return Err(io::Error::other(why)),
             }

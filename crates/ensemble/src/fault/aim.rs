@@ -107,7 +107,7 @@ pub fn name(contenders: &[usize], target: &Target) -> String {
     }
 }
 
-/// Time within which everything that was running or under way has finished.
+/// Time within which everything that was running or in flight has finished.
 const SETTLES: Duration = Duration::from_millis(20);
 
 pub fn proof(seen: Result<String, String>) -> Proof {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn do_each_goes_on_after_a_failure_and_returns_the_first() {
+    async fn do_each_continues_after_a_failure_and_returns_the_first() {
         let done = RefCell::new(Vec::new());
         let all = do_each(&[1, 2, 3], async |one| {
             done.borrow_mut().push(one);

@@ -26,7 +26,7 @@ the lock. In a closed loop the queue is soon as long as before; with think time,
     ..FaultCard::CONTENDERS
 };
 
-/// Time until the last of the contenders has been served and has released.
+/// Time until the last contender has been served and has released.
 const TAKES_EFFECT: Duration = Duration::from_secs(120);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

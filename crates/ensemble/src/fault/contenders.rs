@@ -45,11 +45,11 @@ pub trait Contenders: Send + Sync {
     fn acquired(&self) -> u64;
 }
 
-/// One contender's admission. Once closed, it lets the contender finish its cycle and then keeps it away.
+/// Admission of one contender. Once closed, it lets the contender finish its cycle and then keeps it away.
 #[derive(Debug, Default)]
 pub struct Admission {
     closed: AtomicUsize,
-    /// Whether the contender has come in for a cycle.
+    /// Whether the contender has entered for a cycle.
     is_in: AtomicBool,
     opened_at: AtomicU64,
     opened: Notify,
@@ -122,7 +122,7 @@ impl Drop for KeptAway {
     }
 }
 
-/// What a contender must be doing when it crashes.
+/// Activity during which a contender must crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     Anything,
@@ -186,7 +186,7 @@ impl CrashOrders {
 
 /// One crash order, as its giver sees it.
 #[derive(Debug)]
-#[must_use = "dropped, it is taken back"]
+#[must_use = "dropping it withdraws the order"]
 pub struct CrashOrder {
     order: Arc<OrderState>,
     orders: Arc<CrashOrders>,

@@ -71,5 +71,5 @@ async fn shut(
             return Ok((hit, gates, shut));
         }
     }
-    Err(format!("{TRIES} times whoever was to stand still had done its part already; hold longer"))
+    Err(format!("in {TRIES} tries, the contender had finished its step before it was frozen; hold longer"))
 }

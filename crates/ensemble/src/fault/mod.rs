@@ -74,7 +74,7 @@ pub struct Active<'a> {
     pub proof: Proof,
     /// Time at which the effect was seen, if before this value was created.
     pub seen_at: Option<Stamp>,
-    /// Check that the fault is still in effect, made just before it is undone.
+    /// Repeats the check that the fault is still in effect, just before the fault is undone.
     pub still: Healing<'a>,
     pub healing: Healing<'a>,
 }

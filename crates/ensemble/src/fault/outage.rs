@@ -14,7 +14,7 @@ use zklockbench_core::clock;
 const GOES_DOWN: Duration = Duration::from_secs(20);
 /// Time until links are seen to be cut or healed.
 pub const LINKS_CHANGE: Duration = Duration::from_secs(30);
-/// Time for an election and for servers to be in step again. On a loaded host they start slowly.
+/// Time for an election, and for servers to synchronise. On a loaded host, they start slowly.
 pub const COMES_BACK: Duration = Duration::from_secs(60);
 
 /// Applies an effect to the targeted servers until it is healed.
@@ -128,8 +128,8 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
 }
 
-/// Undoes effects, and waits until every server serves and is in step. After broken links, it first waits until all links work.
-/// If another fault prevents that, its healing waits instead.
+/// Undoes effects, and waits until every server serves and is synchronised. After broken links, it first waits until
+/// all links work. If another fault prevents that, its healing waits instead.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
     if effects.iter().any(Effect::breaks_a_link) {

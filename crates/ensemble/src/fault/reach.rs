@@ -1,8 +1,7 @@
-//! Everything that a fault can act on, and the effects of all faults on servers and their links at this
-//! moment.
+//! Everything that a fault can act on, and the effects of all current faults on servers and their links.
 //!
-//! A fault adds its effects and removes them when it ends. The intended state of a server follows from all
-//! effects, so no fault undoes another's effect, whichever ends first.
+//! A fault adds its effects and removes them when it ends. The intended state of a server follows from all effects, so
+//! no fault undoes another's effect, whichever ends first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -2,9 +2,9 @@
 //! is healed before `run` returns, however the trial ends. A fault is proved only if it was in effect for its
 //! planned time under load.
 //!
-//! Nothing is injected once the load has ended. A fault of contenders or connections that is then being
-//! injected is dropped, which undoes it. An injection into servers runs to its end, within its own limits;
-//! only an interrupt cuts it short, and then all effects on servers are undone.
+//! Nothing is injected once the load has ended. A fault of contenders or connections whose injection is then in
+//! progress is dropped, which undoes it. An injection into servers runs to its end, within its own limits; only an
+//! interrupt cuts it short, and then all effects on servers are undone.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -88,7 +88,7 @@ pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> 
         shots = join_all(firings) => shots,
     };
     let mut shots: Vec<Shot<'_>> = shots.into_iter().flatten().collect();
-    // No other fault starts servers at this point.
+    // No other fault starts servers at this time.
     for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
         let healed = outage::undo_all(shot.entry.card.needs, reach).await;
         shot.ended(schedule, healed);
@@ -269,7 +269,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A single contender, which holds its lock from some moment on.
+    /// A single contender, which holds its lock from some time on.
     struct Alone {
         gate: Arc<Gate>,
         admission: Arc<Admission>,

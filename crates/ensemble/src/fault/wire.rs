@@ -65,7 +65,7 @@ pub async fn aim_at<'a>(
     Ok(Hit { proxy, who, name, passage })
 }
 
-/// Traffic of the targets since some moment.
+/// Traffic of the targets since some time.
 #[derive(Clone)]
 pub struct Since<'a> {
     proxy: &'a Proxy,
@@ -94,7 +94,7 @@ impl<'a> Since<'a> {
         all
     }
 
-    /// The same of replies and notifications only.
+    /// The replies and notifications among these messages.
     pub fn kept_replies(&self) -> Waits {
         Self::counted(self.proxy, &self.who).to_client.kept - self.before.to_client.kept
     }
@@ -136,7 +136,7 @@ pub async fn set<'a>(
         let measured = measure(&since.borrow());
         match measured {
             Some(Err(why)) => {
-                // The message may have been under way when the setting was applied.
+                // The message may have been in flight when the setting was applied.
                 since.replace(Since::now(proxy, &who));
                 Err(why)
             }
@@ -161,7 +161,7 @@ pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
     Some(if mean >= least { Ok(told) } else { Err(told) })
 }
 
-/// Checks, once polled, that no data have passed since this call, neither through the proxy nor by another way.
+/// Checks, once polled, that no data have passed since this call, neither through the proxy nor past it.
 pub fn nothing_passes(hit: Hit<'_>) -> impl Future<Output = Result<(), String>> {
     let Hit { proxy, who, passage, .. } = hit;
     let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };

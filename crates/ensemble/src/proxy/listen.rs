@@ -55,7 +55,7 @@ impl Listening {
         Ok(Self { addresses, servers, own, runtime: handle, goes_on: Some(goes_on), thread: Some(thread) })
     }
 
-    /// Addresses for one client, `host:port` in the order of the servers. The first call opens its listeners.
+    /// Addresses for one client, `host:port` in the order of the servers. Opens its listeners on the first call.
     pub fn addresses_for(&self, client: usize, table: &Arc<ProxyTable>) -> Result<Vec<String>, Error> {
         let mut own = locked(&self.own);
         if let Some(addresses) = own.get(&client) {
@@ -76,7 +76,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         drop(self.goes_on.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has closed everything as well.
+            // A thread that panicked has also closed everything.
             let _ = thread.join();
         }
     }
@@ -150,7 +150,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     let mut orders = registration.orders();
     while_stalled(client, registration.joined_stalled, &mut orders).await?;
     let server = connect(server, &mut orders).await?;
-    // Requests are small, and a request need not wait for the acknowledgement of the one before.
+    // Requests are small, and a request need not wait for the acknowledgement of the previous one.
     for socket in [client, &server] {
         let _ = socket.set_nodelay(true);
     }

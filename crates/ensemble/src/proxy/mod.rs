@@ -111,21 +111,20 @@ impl Proxy {
         self.table.in_force(who)
     }
 
-    /// Resets connections, losing data under way; returns how many. Done once [`Proxy::connections`] drops
-    /// them.
+    /// Resets connections, losing data in flight; returns how many. Done once [`Proxy::connections`] drops them.
     pub fn reset(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Reset)
     }
 
-    /// Closes connections on both sides, as when a client crashes, losing data under way; returns how many.
-    /// Done once [`Proxy::connections`] no longer counts them.
+    /// Closes connections on both sides, as when a client crashes, losing data in flight; returns how many. Done once
+    /// [`Proxy::connections`] no longer counts them.
     pub fn cut(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Cut)
     }
 
-    /// Loses the reply to the target's next request of one of these kinds. The server carries the request
-    /// out, earlier replies are passed on, then the connection is cut. If the connection breaks first for
-    /// another reason, the next such request is taken.
+    /// Loses the reply to the target's next request of one of these kinds. The server executes the request and earlier
+    /// replies are passed on, then the connection is cut. If the connection breaks first for another reason, the next
+    /// such request is taken.
     pub fn drop_reply(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
         LostMessage::arm(&self.table, who, LostPart::Reply, kinds)
     }
@@ -142,8 +141,8 @@ impl Proxy {
         (passed.to_server.bytes, passed.to_client.bytes)
     }
 
-    /// Last time at which data of this session passed on a connection by the client's own addresses; `None` if none ever did.
-    /// Encrypted data count for any session.
+    /// Last time at which data of this session passed on a connection to the client's own addresses; `None` if there
+    /// were none. Encrypted data count for any session.
     pub fn last_passed(&self, client: usize, session: i64) -> Option<Stamp> {
         self.table.last_passed(client, session)
     }
@@ -160,7 +159,7 @@ impl Proxy {
 }
 
 /// A setting that holds for connections while this lives.
-#[must_use = "dropped, it undoes what was set"]
+#[must_use = "dropping it undoes the setting"]
 #[derive(Debug)]
 pub struct Guard {
     table: Arc<ProxyTable>,
@@ -183,7 +182,7 @@ impl Drop for Guard {
 }
 
 /// A request or reply that is lost while this lives.
-#[must_use = "dropped, it loses nothing"]
+#[must_use = "dropping it cancels the loss"]
 #[derive(Debug)]
 pub struct LostMessage {
     table: Arc<ProxyTable>,
@@ -197,7 +196,7 @@ impl LostMessage {
         Self { table: Arc::clone(table), number, told }
     }
 
-    /// The request that was struck, if any yet.
+    /// The struck request, if any so far.
     pub fn struck(&self) -> Option<Struck> {
         self.told.borrow().clone()
     }

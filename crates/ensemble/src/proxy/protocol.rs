@@ -48,12 +48,12 @@ impl Frames {
         }
     }
 
-    /// Whether the stream is something else than frames.
+    /// Whether the stream contains something other than frames.
     pub fn is_opaque(&self) -> bool {
         self.opaque
     }
 
-    /// Reads on in the current frame; returns whether it is complete.
+    /// Continues reading the current frame; returns whether it is complete.
     fn advance(&mut self, bytes: &[u8], at: &mut usize) -> bool {
         let missing = LENGTH.saturating_sub(self.seen);
         self.take(bytes, at, missing);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_and_session_closes_are_no_requests() {
+    fn pings_and_session_closes_are_not_requests() {
         assert_eq!(
             [request(&head(-2, 11, &[])), request(&head(3, -11, &[])), request(&[])],
             [None, None, None]

@@ -105,7 +105,7 @@ impl<'a> Pump<'a> {
         tokio::select! {
             biased;
             _ = orders.changed() => {
-                // The change is seen but not obeyed yet.
+                // The change is seen but not applied yet.
                 orders.mark_changed();
                 PumpTurn::Look
             }
@@ -126,7 +126,7 @@ impl<'a> Pump<'a> {
         let moves_again = self.settings.stalled && !orders.settings.stalled;
         self.settings = orders.settings;
         self.queue.set(&self.settings, Instant::now());
-        // A connection that its client has given up must not take over the session.
+        // A connection that its client has abandoned must not take over the session.
         let is_fresh = self.direction == Direction::ToServer && !self.has_passed;
         if moves_again && is_fresh && has_hung_up(self.from) {
             return Err(ConnectionEnd::Cut);
@@ -134,7 +134,7 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
-    /// Reads what has come; returns whether the receiver is still there.
+    /// Reads available data; returns whether the receiver is still there.
     fn read(&mut self) -> bool {
         match self.from.try_read(&mut self.buffer) {
             Ok(0) => self.ended = true,

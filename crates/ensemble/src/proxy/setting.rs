@@ -112,7 +112,7 @@ impl Orders {
 pub enum LostPart {
     /// The request itself, which no server sees.
     Request,
-    /// The reply to a request that was carried out. Refusals are passed on.
+    /// The reply to an executed request. Refusals are passed on.
     Reply,
 }
 

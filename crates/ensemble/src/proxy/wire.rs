@@ -232,7 +232,7 @@ impl Wire {
         of.current.acquired += 1;
     }
 
-    /// Ends a client's cycle: it has released or given up, and is idle until the next one.
+    /// Ends a client's cycle: it has released or stopped waiting, and is idle until the next cycle.
     pub fn turn_ended(&self, client: usize) {
         let mut state = locked(&self.0);
         let of = state.of(client);
@@ -322,11 +322,11 @@ impl WireState {
         }
     }
 
-    /// Records the changes of a request that was carried out.
+    /// Records the changes of an executed request.
     fn changed(&mut self, client: usize, asked: AskedOnWire, zxid: i64, body: &[u8]) {
         let (changes, names) = (asked.changes, Reader(body).created(asked.opcode));
         let (Some(changes), Some(names)) = (changes, names) else {
-            return self.is_unclear("what a multi changed is longer than what was read of it");
+            return self.is_unclear("the changes of a multi are longer than the part that was read");
         };
         let mut names = names.into_iter();
         for change in changes {
@@ -491,7 +491,7 @@ mod tests {
         clients.watches(1, GET_DATA, "/q/n-0");
         clients.creates(2, "/q/n-2");
         clients.watches(2, GET_DATA, "/q/n-1");
-        // Given a contender that gives up, so that the next one moves up
+        // Given a contender that stops waiting, so that the next one moves up
         clients.deletes(1, "/q/n-1");
         clients.is_notified(2, 2, "/q/n-1");
         clients.wire.turn_ended(1);

@@ -233,7 +233,7 @@ impl EventContext<'_> {
         Ok(again)
     }
 
-    /// A contender that acquires again after the end of its session did not continue as a holder.
+    /// A contender that acquires again after the end of its session has not continued as a holder.
     fn forget_lost_hold(&mut self) {
         if self.stand.lost
             && let Some(hold) = self.stand.hold.take()

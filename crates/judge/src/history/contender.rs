@@ -25,7 +25,7 @@ pub struct Stand {
     pub lost: bool,
     pub token: Option<i64>,
     pub asked: Option<CalledAcquire>,
-    /// Result of a release that did not succeed.
+    /// Result of a release that failed.
     pub not_let: Option<Step>,
     /// Newest token that the resource had accepted when a write was called.
     pub writing: Option<Option<Newest>>,
@@ -93,7 +93,7 @@ pub enum At {
     Easing,
     /// The contender called release and has no answer.
     Leaving,
-    /// The contender called release, and the answer was not success.
+    /// The contender called release, and the answer was not a success.
     NotLet,
     /// The acquire ended with an unknown result.
     Maybe,

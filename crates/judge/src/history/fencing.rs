@@ -1,4 +1,4 @@
-//! Did the fenced resource reject old tokens?
+//! Checks that the fenced resource rejected old tokens.
 //!
 //! Concurrent writes may have been accepted in either order. A write is therefore certainly stale only if a
 //! newer token was accepted before its call, or if the zxids show it.
@@ -41,8 +41,8 @@ impl Fencing {
         self.newest.iter().find(|newest| newest.clock == clock).copied()
     }
 
-    /// Processes the answer to a write. `called` is the result of [`Fencing::newest_on`] at its call, or the
-    /// present one if the call was not recorded.
+    /// Processes the answer to a write. `called` is the result of [`Fencing::newest_on`] at its call, or the current
+    /// one if the call was not recorded.
     pub fn answer(&mut self, answer: FencedWrite, called: Option<Newest>) {
         if !answer.accepted {
             self.reject(answer);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_writes_are_undecided_without_zxids() {
+    fn concurrent_writes_are_inconclusive_without_zxids() {
         let mut fencing = Fencing::default();
         fencing.answer(FencedWrite { zxid: Some(20), ..write(5, true, 1) }, None);
         fencing.answer(write(3, true, 2), None);

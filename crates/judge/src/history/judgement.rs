@@ -31,18 +31,18 @@ pub struct Judgement {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
-    /// Two inside at once, while the earlier holder's session was alive.
+    /// Two contenders inside at once, while the earlier holder's session was alive.
     Violation,
-    /// A holder let in before the previous holder's node was deleted.
+    /// A holder admitted before the previous holder's node was deleted.
     Order,
     /// An older token accepted by the fenced resource after a newer one.
     StaleWrite,
     /// An acquire that never ended.
     Stuck,
-    /// Two inside at once, after the session of one was suspended or had expired. No lock with sessions can prevent that;
-    /// fencing can.
+    /// Two contenders inside at once, after one's session was suspended or had expired. No lock with sessions can
+    /// prevent that; fencing can.
     Zombie,
-    /// Two inside at once, with unknown session states.
+    /// Two contenders inside at once, with unknown session states.
     Uncertain,
 }
 
@@ -97,7 +97,7 @@ pub struct OrderReport {
     pub not_compared: u64,
     /// Pairs in `not_compared` whose holders are on different clocks.
     pub not_compared_across_clocks: u64,
-    /// Pairs in `compared` whose later holder was let in too early.
+    /// Pairs in `compared` whose later holder was admitted too early.
     pub too_early: u64,
     /// Pairs whose later holder had a node before the earlier one's was deleted, so that it had to wait.
     pub waited: u64,

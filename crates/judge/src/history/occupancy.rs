@@ -209,8 +209,7 @@ impl Occupancy {
         Some(self.leaving.swap_remove(found))
     }
 
-    /// A holder turns out to have left at the notification of its session's end, or a hold never to have
-    /// existed.
+    /// It turns out that a holder left at the notification of its session's end, or that a hold never existed.
     pub fn vanish(&mut self, number: u64) {
         let Some(hold) = self.inside.get_mut(number) else { return };
         let lost_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
@@ -247,7 +246,7 @@ impl Occupancy {
 
     /// A holder is notified that its session has ended.
     pub fn lose(&mut self, number: u64, at: Moment) {
-        // The ensemble may have let in another by now.
+        // The ensemble may have admitted another contender by now.
         self.inside.doubt(number, at.t_us);
         if let Some(hold) = self.inside.get_mut(number) {
             hold.lost.get_or_insert(OverdueHold { at, others: 0, first: None });
@@ -415,12 +414,12 @@ mod tests {
         let all = WAITING as u64 + 5;
         for (is_known, expected) in [(false, [0, 0, all]), (true, [all, 0, 0])] {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
-            // Given more open overlaps than are kept
+            // Given more open overlaps than can be kept
             for number in 0..=all {
                 occupancy.enter(hold(number), moment(1 + number));
             }
             assert_eq!((counts(&occupancy), occupancy.waiting.len()), ([0, 0, 0], WAITING));
-            // When it becomes known or not that all sessions were alive
+            // When it becomes known, or does not, that all sessions were alive
             for number in (0..=all).filter(|_| is_known) {
                 occupancy.leave(number, moment(1_000 + number), false);
                 occupancy.resolve(number, Soundness::Sound);
@@ -503,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_holder_without_overlap_is_no_ignored_expiry() {
+    fn expired_holder_without_overlap_did_not_ignore_its_expiry() {
         let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
         occupancy.enter(hold(1), moment(1));
         occupancy.lose(1, moment(3));
@@ -513,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn vanished_possible_hold_removes_no_evidence() {
+    fn a_possible_hold_that_vanishes_removes_no_evidence() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
         occupancy.enter(hold(1), moment(5));
@@ -602,7 +601,7 @@ mod tests {
                     (Deed::Loses | Deed::Leaves | Deed::Vanishes, Some(number)) => {
                         let until = &mut certain[number as usize].2;
                         match deed {
-                            // Only a doubtful hold can vanish.
+                            // Only a doubtful hold can turn out not to have existed.
                             Deed::Vanishes if *until == u64::MAX => continue,
                             Deed::Vanishes => occupancy.vanish(number),
                             Deed::Leaves => occupancy.leave(number, moment(now), false),

@@ -1,5 +1,5 @@
-//! Exclusion according to the ensemble: a holder must not be let in by a reply older than the deletion of any
-//! earlier holder's node. No clock is involved, so the check works across machines.
+//! Exclusion according to the ensemble: a holder must not be admitted by a reply older than the deletion of any earlier
+//! holder's node. No clock is involved, so the check works across machines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -33,9 +33,9 @@ pub struct Grant {
 /// State of a kept grant.
 #[derive(Debug, Clone, Copy)]
 enum Kept {
-    /// Not compared yet, found at that zxid.
+    /// Not compared yet; found at this zxid.
     Recent(i64),
-    /// Inside, with that key.
+    /// Inside, with this key.
     Inside(u64),
 }
 
@@ -60,7 +60,7 @@ pub struct LockHolds {
     /// Number of holds without the zxid at which they were found.
     unfound: u64,
     pub report: OrderReport,
-    /// Pairs whose second holder was let in too early.
+    /// Pairs whose second holder was admitted too early.
     pub examples: Vec<(Grant, Grant)>,
 }
 

@@ -1,4 +1,4 @@
-//! An entry while others were inside, until its class is known.
+//! An acquisition while others were inside, until its class is known.
 //!
 //! Whether a holder's session was alive often shows only in the answer to its release. An overlap therefore
 //! waits for the ends of the holds involved.
@@ -43,7 +43,7 @@ pub struct Party {
     pub traces: Traces,
 }
 
-/// One entry while others were inside.
+/// One acquisition while others were inside.
 #[derive(Debug)]
 pub struct Overlap {
     pub entering: Party,

@@ -16,7 +16,7 @@ struct SessionPair {
     to: usize,
     handoff: Histogram,
     reply: Histogram,
-    /// Until the reply to the watcher's confirming read.
+    /// Time until the reply to the watcher's confirming read.
     confirmed: Histogram,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Handoffs {
     took_us: u64,
 }
 
-/// With more servers than this, a server only hands over to itself and its nearest neighbours.
+/// With more servers than this, a server only hands over to itself and its next neighbours.
 const NEIGHBOURS: usize = 5;
 
 /// Requests of a handoff: create, watch, delete, confirm.
@@ -88,7 +88,7 @@ impl Handoffs {
     }
 
     async fn round(&mut self, sessions: &ServerSessions, place: &str) -> Result<(), String> {
-        // Create all nodes first and at once, so that the time is spent on measurements.
+        // Create all nodes first and concurrently, so that the time is spent on measurements.
         let create = |pair: &SessionPair| {
             let (from, path) = (pair.from, node(place, pair));
             async move {

@@ -1,10 +1,9 @@
 //! Calibration: capabilities of the raw ensemble, request by request and without a lock. They give the floor:
 //! the cheapest handoff and the cheapest uncontended acquire that requests allow.
 //!
-//! [`calibrate`] measures everything, server by server, for `zklockbench calibrate`. [`floor`] only measures
-//! the floor, in about a second, for a run. Both work on one thread, so all times come from one clock;
-//! `docs/capacity-planning.md` describes each measurement. Nodes are created below a directory of the caller, which
-//! also removes them.
+//! [`calibrate`] measures everything, server by server, for `zklockbench calibrate`. [`floor`] only measures the floor,
+//! in about a second, for a run. Both work on one thread, so all times come from one clock; `docs/capacity-planning.md`
+//! describes each measurement. Nodes are created below a directory of the caller, who also removes them.
 
 mod handoff;
 mod requests;
@@ -47,7 +46,7 @@ pub struct Slice {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CalibrationPlan {
-    /// Number of repetitions of all measurements, one after the other.
+    /// Number of times that all measurements are repeated.
     pub rounds: u32,
     /// Whether an eighth of a round runs first and is discarded, so that the servers have processed every kind of request.
     pub rehearses: bool,
@@ -56,9 +55,9 @@ pub struct CalibrationPlan {
     /// Handoffs and uncontended acquires of a round: each repetition has one per pair of servers and one per
     /// server.
     pub handoffs: Slice,
-    /// Each kind of request on each server, alone.
+    /// Each kind of request on each server, one at a time.
     pub alone: Slice,
-    /// Each kind of request on each server, as many as possible at once.
+    /// Each kind of request on each server, as many at once as possible.
     pub saturation: Duration,
 }
 
@@ -66,7 +65,7 @@ pub struct CalibrationPlan {
 /// preparing, and deleting created nodes.
 const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
 const REHEARSAL: u32 = 8;
-/// Number of single measurements per server: ten kinds of request, watches, sessions, `ruok`.
+/// Number of measurements of single requests per server: ten kinds of request, watches, sessions, `ruok`.
 const ALONE: u32 = 13;
 const SATURATED: u32 = 10;
 /// Maximum number of samples per kind of request; more would not help.
@@ -117,7 +116,8 @@ impl CalibrationPlan {
     }
 }
 
-/// Measures the floor within that time. A failure leaves the floor without metrics and states the reason; a run can do without.
+/// Measures the floor within that time. After a failure, the floor has no metrics and states the reason; a run can do
+/// without it.
 pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationToken) -> Floor {
     let (begun, stop) = (clock::now(), stop.clone());
     let to_open = within.mul_f64(TO_OPEN);

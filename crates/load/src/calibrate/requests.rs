@@ -15,7 +15,7 @@ use zklockbench_zk::{EventKind, Failure, NodeKind, Op, Session};
 
 pub const SESSIONS: usize = 4;
 pub const IN_FLIGHT: usize = 16;
-/// Maximum number of nodes created at once: all of them go in one transaction with their session.
+/// Maximum number of nodes created at once, because their session's end deletes all of them in one transaction.
 const NODES_AT_MOST: usize = 20_000;
 
 const WITHIN: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ impl Alone {
     }
 }
 
-/// Takes samples until the time is over, there are enough, or nothing is left to do; at least one.
+/// Takes at least one sample, until the time is over, there are enough, or nothing is left to do.
 async fn repeat(
     slice: Slice,
     samples: &mut Histogram,

@@ -19,7 +19,7 @@ use zklockbench_zk::{Failure, NodeKind, Observed, Session, Target, runtime};
 pub struct CalibrationSite {
     pub target: Target,
     pub servers: Vec<String>,
-    /// An existing empty node, above everything that is created.
+    /// An existing empty node, the parent of all created nodes.
     pub place: String,
     /// Interval of reads that keep servers awake, if they are the suite's own and affected.
     pub keep_awake: Option<Duration>,
@@ -35,7 +35,7 @@ impl CalibrationSite {
         }
     }
 
-    /// Opens a session whose requests are paid for.
+    /// Opens a session after its requests have been admitted by the rate limit.
     pub(super) async fn open(&self, target: &Target, within: Duration) -> Result<Session, Failure> {
         let observed = Observed { throttle: self.throttle.clone(), ..Observed::by_nobody() };
         target.open(SESSION_TIMEOUT, within, observed).await
@@ -70,7 +70,7 @@ pub(super) struct ServerSessions {
 }
 
 impl ServerSessions {
-    /// Opens that many sessions on each server. A server that grants none is left out.
+    /// Opens that many sessions on each server. A server that grants no session is left out.
     pub(super) async fn open(site: &CalibrationSite, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
         let opened = join_all(used.iter().map(|address| on_server(site, address, each, within))).await;
@@ -226,7 +226,7 @@ impl Nodes {
             let made = sessions.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
             sessions.at(server, "create", made)?;
         }
-        // Other sessions on the same server see the nodes, too, because it answered the creates.
+        // Other sessions on the same server also see the nodes, because it answered the creates.
         Ok(())
     }
 }

@@ -26,17 +26,17 @@ use zklockbench_zk::{Failure, sessions_not_resumed};
 
 const SLOW_DISK: &str =
     "they came faster than the disk took them; use a faster one for --out, or a lower rate";
-/// Maximum adjustment of the wall clock during a trial. Times from the logs are then uncertain by the
-/// adjustment; beyond this, too little would be left to compare.
+/// Maximum adjustment of the wall clock during a trial. It makes times from the logs uncertain; beyond this, too little
+/// would be left to compare.
 const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
 /// Time without a read after which a server that should be kept awake is reported.
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Adds what the keeper has to the facts; returns what other clients did to the nodes.
+/// Adds the keeper's data to the facts; returns what other clients did to the nodes.
 fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool, missing_threads: u64) -> Vec<String> {
     facts.gaps = kept.lost + missing_threads;
     (facts.noted, facts.created, facts.entered_as_of) = (kept.noted, kept.created, kept.entered_as_of);
-    // Without dates, nothing that the logs show can be compared.
+    // Without dates, nothing in the logs can be compared.
     facts.lives = if is_dated { kept.lives } else { Lives::default() };
     kept.interference
 }
@@ -103,7 +103,7 @@ impl Conductor<'_> {
             steady: Some(steady),
             utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),
-            // Missing contenders were missing from all measurements; later causes come second.
+            // If contenders were missing, that affected all measurements; later causes come second.
             cut_short: self.too_few.take().or(self.cut_short.take()),
             health,
             standstill,
@@ -205,8 +205,8 @@ impl Conductor<'_> {
         short.into_iter().chain(self.shared.lock_states.used().find_map(of_lock)).collect()
     }
 
-    /// Ends of holds whose session a server has confirmed to be closed, after every fault has ended. The others
-    /// stay unknown: they neither excuse nor prove anything.
+    /// Ends of holds whose session a server has confirmed to be closed, after every fault has ended. The others remain
+    /// unknown: they neither excuse nor prove anything.
     fn closed(&self, closing: &HashMap<Hold, i64>) -> HashSet<Hold> {
         let is_closed = |((contender, _), session): &(&Hold, &i64)| {
             self.shared.controls[*contender].closing(**session) == Some(Closing::Answered)
@@ -214,8 +214,8 @@ impl Conductor<'_> {
         closing.iter().filter(is_closed).map(|(hold, _)| *hold).collect()
     }
 
-    /// Warns about servers that were not kept awake although they should be; not with faults on servers,
-    /// which explain it.
+    /// Warns about servers that should have been kept awake but were not. Faults on servers explain that, so they
+    /// suppress the warning.
     fn warn_of_unread(&self, servers: &[ServerCounters]) {
         if self.shared.has_faults() {
             return;

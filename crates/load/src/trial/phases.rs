@@ -1,4 +1,4 @@
-//! The load of a trial: ramp, warm-up, the measured phase with its faults, and serving what is left
+//! The load of a trial: ramp, warm-up, the measured phase with its faults, and serving the remaining waiters
 //! afterwards.
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Conductor<'_> {
         let fixed = warm_up
             .map(|warm_up| (self.measures_from(start + clock::micros(spec.ramp_up + warm_up)), warm_up));
         self.shared.signals.start.send_replace(Some(start));
-        // A batch follows signals instead of the clock, and must not begin before the window.
+        // A batch does not check the clock but waits for signals, and must not begin before the window.
         tokio::time::sleep(NOTICE + LOOK_EVERY).await;
         if let Some(rendezvous) = &self.environment.rendezvous {
             rendezvous.stamp(&Meets::Started.of_trial(spec.index)).await;
@@ -58,7 +58,7 @@ impl Conductor<'_> {
             None => self.warm_up_until_steady(&spec).await,
         };
         let begin = self.phase_begins("measure", spec.stop.lasts());
-        // An outage before the measured phase counts only as far as it extends into it.
+        // Only the part of an outage within the measured phase counts.
         let board = &self.shared.board;
         board.standstill_us.store(0, Ordering::Relaxed);
         board.acquired_before.store(board.acquired.load(Ordering::Acquire), Ordering::Release);
@@ -85,7 +85,7 @@ impl Conductor<'_> {
         window
     }
 
-    /// A warm-up until throughput and waits are steady, within its minimum and maximum length.
+    /// Runs the warm-up until throughput and waits are steady, within its minimum and maximum length.
     async fn warm_up_until_steady(&mut self, spec: &TrialSpec) -> (Window, WarmUpEnd) {
         let begin = self.phase_begins("warm-up", Some(spec.warm_up));
         let longest = begin + clock::micros(spec.warm_up_at_most);
@@ -223,7 +223,7 @@ impl Conductor<'_> {
                     batch::quiet(&shared).await;
                 }
                 Load::Closed => closed_loop_ends(&shared, close).await,
-                // Contenders without an arrival left may end before the phase does.
+                // Contenders without further arrivals may end before the phase does.
                 Load::Open(_) => {
                     let left = Duration::from_micros(close.saturating_sub(clock::now()));
                     tokio::time::sleep(left).await;

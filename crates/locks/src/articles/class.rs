@@ -1,4 +1,4 @@
-//! Common parts of the three-strategy comparison's classes, besides the recipe: their flag and their flaws.
+//! Parts that the classes of the three-strategy comparison share, besides the recipe: their flag and their flaws.
 
 use crate::after::{
     After, ConnectionLoss, ENDS, Event, Fails, GoesOn, NoDirectory, Outcome, OwnNodeDeleted, SessionMoved,
@@ -15,7 +15,7 @@ use zklockbench_zk::{Failure, Names, Session, SessionState};
 
 pub const ARTICLE: &str = "article";
 
-/// Name of all their nodes, before the number.
+/// Name of all their nodes, without the number.
 const PREFIX: &str = "temp";
 
 pub const WATCHING_CLASS: Param = Param {
@@ -65,7 +65,7 @@ pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Queue
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Its own node is the lowest, or the list is empty, which the class takes for the same.
+    /// Its own node is the lowest, or the list is empty, which the class treats alike.
     Held,
     /// Name of the node just before its own.
     Behind(String),
@@ -86,8 +86,7 @@ pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     }
 }
 
-/// Function that returns the node to wait for. For the class, that is its own node if it is missing among
-/// others.
+/// Function that returns the node to wait for. The class waits for its own node if that is missing and others exist.
 pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<String>, Failure> {
     fn by_class(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
         Ok(match seen(node, names)? {

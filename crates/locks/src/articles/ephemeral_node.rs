@@ -146,7 +146,7 @@ impl Race {
     /// Tries to create the lock's node; `None` if another contender's exists.
     ///
     /// After a lost reply, creates again and, if a node exists, checks its owner. Otherwise a contender whose
-    /// create had succeeded would wait for itself until its session ends. The session's present server has
+    /// create had succeeded would wait for itself until its session ends. The session's current server has
     /// applied the second create, which is a write, so the read after it cannot miss the first.
     pub async fn try_create(
         &mut self,

@@ -117,7 +117,7 @@ impl ParentWatch {
         }
     }
 
-    /// Keeps the holder's watch armed; the article's watcher goes on listing.
+    /// Keeps the holder's watch armed; the article's watcher continues to list.
     fn keep(&mut self, session: &Session, watch: Option<Watch>) {
         let Some(mut watch) = watch.filter(|_| self.relists) else { return };
         let stop = CancellationToken::new();

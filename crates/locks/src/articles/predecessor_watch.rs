@@ -1,4 +1,4 @@
-//! `predecessor-watch`: each waiter watches the one before it.
+//! `predecessor-watch`: each waiter watches the node before its own.
 
 use std::future::pending;
 
@@ -114,9 +114,9 @@ impl PredecessorWatch {
         Ok(!set.is_empty() && patience.wait(fired(&mut set)).await? == EventKind::NodeDeleted)
     }
 
-    /// Waits as the article's class does, which fails if its predecessor is gone before it is watched. The
-    /// class also fails if its own node is missing and one other exists. Among more, its watcher fails and
-    /// closes the session, and the waiting thread, which is not notified, polls its flag forever.
+    /// Waits as the article's class does, which fails if its predecessor is gone before it is watched. The class also
+    /// fails if its own node is missing and one other exists. If more exist, its watcher fails and closes the session,
+    /// and the waiting thread, which is not notified, polls its flag forever.
     async fn wait_as_article(
         &mut self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! `crate-lock`: the lock that the client library brings along.
+//! `crate-lock`: the lock that the client library contains.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ struct CrateLock {
 
 const COUNTER_READ_EVERY: Duration = Duration::from_secs(1);
 
-/// Stands for the node's czxid, which the library does not expose.
+/// Represents the node's czxid, which the library does not expose.
 const NOT_TOLD: i64 = -1;
 
 #[async_trait(?Send)]
@@ -82,7 +82,7 @@ impl Strategy for CrateLock {
 }
 
 impl CrateLock {
-    /// Tries by the same kind of node. The library itself can only wait.
+    /// Tries once, with the same kind of node. The library itself can only wait.
     async fn try_once(&self, session: &Session, prefix: &str) -> Acquired {
         let node = QueueNode::join(session, &self.lock, prefix, &[]).await?;
         let is_first = async {
@@ -106,8 +106,8 @@ impl CrateLock {
         }
     }
 
-    /// Removes anything that a dropped acquire left. A list on the own session shows every node that the
-    /// session has requested, so a mark that is missing there will not appear later.
+    /// Deletes any node that a dropped acquire left. A list in the same session shows every node that the session has
+    /// requested, so a mark that is missing there will not appear later.
     async fn clean_up(&self, session: &Session, mark: &str) -> Result<(), Failure> {
         for _ in 0..YIELDS {
             runtime::yield_now().await;

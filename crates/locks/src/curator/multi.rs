@@ -65,7 +65,7 @@ struct CuratorMulti {
     members: Vec<CuratorMutex>,
     /// Position of `member-0`, whose node stands for the whole lock.
     zeroth: usize,
-    /// Holds of each member in the same order; one item for each time that all were taken.
+    /// Holds of each member in the same order, one item for each acquisition of all members.
     taken: Vec<Vec<Held>>,
 }
 
@@ -128,7 +128,7 @@ impl CuratorMulti {
         }
     }
 
-    /// Releases each member, the last taken first; returns the failure of the last-taken that failed.
+    /// Releases each member in reverse order; returns the first failure.
     async fn release_in_reverse(
         &mut self,
         session: &Session,

@@ -47,7 +47,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
         cost = cost::counted_queue(GetDataWatch, 1, n);
     }
     if matches!(params.get(SHARED_OBJECT.name), Some(ParamValue::Bool(true))) {
-        // At each release every waiter's watch is checked, and all behind the next one list and watch again.
+        // At each release, every waiter's watch is checked, and all waiters behind the next one list and watch again.
         let waiting = n * n.saturating_sub(1) / 2;
         let woken = waiting - n.saturating_sub(1);
         cost.requests.extend([(CheckWatches, waiting), (GetChildren, woken), (GetDataWatch, woken)]);
@@ -65,7 +65,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 /// One owner's mutex, also a part of other locks.
 pub struct CuratorMutex {
     queue: CuratorQueue,
-    /// Node by which this owner holds, and how many times it has taken the lock.
+    /// Node by which this owner holds, and how often it has acquired the lock.
     owned: Option<(QueueNode, u32)>,
 }
 

@@ -70,7 +70,7 @@ impl CuratorQueue {
         patience: &Patience,
         awaited: Awaited<'_>,
     ) -> Acquired<QueueNode> {
-        // Watches that have fired by now wake no wait.
+        // Watches that have already fired wake no wait.
         self.queue.wakes.left.retain(|left| left.watch.is_armed());
         let mut tries = self.retry.tries();
         loop {
@@ -79,8 +79,8 @@ impl CuratorQueue {
                 entered => return entered,
             };
             match (why, tries.next_pause()) {
-                // A list fails with `NoNode` if the lock's directory is gone together with the own node. A
-                // create does if the directory is deleted right after it was created.
+                // A list fails with `NoNode` if the lock's directory is gone together with the own node. A create fails
+                // with it if the directory is deleted right after it was created.
                 (AcquireError::Failed(Failure::OwnNodeMissing | Failure::NoNode), Some(pause)) => {
                     patience.sleep(pause).await?;
                 }

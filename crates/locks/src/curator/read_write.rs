@@ -39,7 +39,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost::predecessor_queue(GetDataWatch, n)
 }
 
-/// Node by which this owner holds, and how many times it has taken that side.
+/// Node by which this owner holds, and how often it has acquired that side.
 type Owned = Option<(QueueNode, u32)>;
 
 struct CuratorReadWrite {

@@ -14,7 +14,7 @@ use zklockbench_zk::{EventKind, Failure, Session, Watch, sequence_of};
 const MESSAGE: &[u8] = b"__REVOKE__";
 const ASK_AFTER: Duration = Duration::from_millis(200);
 
-/// Word for holders that can be asked, while waiters of this suite don't ask.
+/// Value for holders that can be asked to release, while waiters of this suite do not ask.
 pub const ALLOWED: &str = "allowed";
 pub const ASKED: &str = "asked-for";
 
@@ -41,7 +41,7 @@ pub const PARAMS: [Param; 2] = [
 pub struct Revocation {
     lock: String,
     retry: Retry,
-    /// Wait before it asks; `None` if it never does.
+    /// Time that it waits before it asks; `None` if it never asks.
     ask_after: Option<Duration>,
     pub ask_at: Option<Stamp>,
     own: Option<(String, Watch)>,

@@ -93,7 +93,7 @@ pub struct CuratorSemaphore {
     retry: Retry,
     directory: String,
     leases: u64,
-    /// Node that holds the number of leases, unless each contender has its own number.
+    /// Node that contains the number of leases, unless each contender has its own number.
     count: Option<SharedCount>,
     permits: u64,
     taken: Vec<QueueNode>,
@@ -175,7 +175,7 @@ impl CuratorSemaphore {
                 let leaving = leave_for_certain(session, lease, self.retry);
                 Err(AcquireError::from(failure).after(leaving).await)
             }
-            // The mutex's node may still be there, so the caller gets that failure first.
+            // The mutex's node may still exist, so the caller gets that failure first.
             (Err(AcquireError::TimedOut | AcquireError::Cancelled), Err(failure)) => Err(failure.into()),
             (taken, _) => taken,
         }
@@ -190,7 +190,7 @@ impl CuratorSemaphore {
                 let is_missing = matches!(why, AcquireError::Failed(Failure::OwnNodeMissing));
                 let why = why.after(leave_for_certain(session, lease, self.retry)).await;
                 if is_missing {
-                    // Curator goes on whatever the answer.
+                    // Curator continues whatever the answer.
                     let _ = self.retry.around(|| session.check_watches(&self.directory)).await;
                 }
                 Err(why)

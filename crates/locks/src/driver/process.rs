@@ -1,7 +1,8 @@
-//! One process of a driver: starting it, asking it, stopping and killing it, and the ways in which it can fail.
+//! One process of a driver: starting it, sending it requests, stopping and killing it, and the ways in which it can
+//! fail.
 //!
-//! A dedicated thread reads the answers and waits for nothing but the pipe. The thread that asks writes its request and never
-//! waits for the driver: bytes that the pipe does not take go into a backlog. Every request has its own deadline. A driver that
+//! A dedicated thread reads the answers and waits only for the pipe. The thread that sends a request never waits for
+//! the driver: bytes that the pipe does not take go into a backlog. Every request has its own deadline. A driver that
 //! answers late or out of turn has failed for good, because nothing that it writes later can be attributed.
 
 mod reading;
@@ -46,7 +47,7 @@ const LONGEST_ERROR_LINE: usize = 500;
 pub struct DriverError {
     pub driver: String,
     pub what: Mishap,
-    /// Last lines of its standard error, ready to be appended.
+    /// Last lines of its standard error, as text to append.
     pub stderr: String,
 }
 
@@ -56,7 +57,7 @@ pub enum Mishap {
     NotStarted(String),
     #[error("was not ready within {} s{wrote}", READY_WITHIN.as_secs())]
     NotReady {
-        /// Last line that it wrote instead, ready to be appended.
+        /// Last line that it wrote instead, as text to append.
         wrote: String,
     },
     #[error("refuses: {0}")]
@@ -69,7 +70,7 @@ pub enum Mishap {
     DoesNotRead,
     #[error("ended: {0}")]
     Exited(String),
-    /// Killed on purpose, by a fault.
+    /// Killed by a fault.
     #[error("was killed by a fault")]
     Killed,
 }
@@ -93,7 +94,7 @@ struct Pending {
 pub struct Echo {
     /// Microseconds from just before the request was written until the answer arrived.
     pub took_us: u64,
-    /// Whether the driver's clock showed a time between the two; `None` if the answer had no stamp.
+    /// Whether the time on the driver's clock was between the two; `None` if the answer had no stamp.
     pub fits: Option<bool>,
 }
 
@@ -112,7 +113,7 @@ struct Inner {
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
     late: AtomicU64,
-    /// Start of the second in which events are counted, and their number.
+    /// Start of the second in which events are counted, and their number in it.
     events: Mutex<(Stamp, usize)>,
     /// Number of faults that keep it stopped, and when it last resumed.
     stopped: Mutex<Stopped>,
@@ -283,7 +284,7 @@ impl Process {
         self.inner.write_line(line);
     }
 
-    /// Last lines of its standard error, ready to be appended.
+    /// Last lines of its standard error, as text to append.
     pub fn last_errors(&self) -> String {
         self.inner.last_errors()
     }
@@ -483,7 +484,7 @@ mod tests {
         })
     }
 
-    /// Failure of an echo with that deadline.
+    /// The failure of an echo with this deadline.
     async fn failure(then: &str, within: Duration) -> DriverError {
         let process = Process::start_here(&driver(then)).unwrap();
         let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
@@ -610,7 +611,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_stopped_is_not_overdue_and_one_that_does_not_read_is_not_waited_for() {
+    async fn a_stopped_process_is_not_overdue_and_the_suite_does_not_wait_for_one_that_does_not_read() {
         let process = Process::start_here(&driver("sleep 60")).unwrap();
         process.stop();
         let mut asked =

@@ -84,9 +84,10 @@ pub struct Link {
 #[derive(Debug)]
 pub struct Granted {
     pub done: Done,
-    /// Time spent in the two pipes and the driver's code around the library: time that the suite saw less the driver's own.
+    /// Time spent in the two pipes and in the driver's code around the library: the time measured by the suite minus
+    /// the time measured by the driver.
     pub pipe_us: Option<u64>,
-    /// When the library returned; `None` if the driver's clock is not the suite's.
+    /// Time at which the library returned; `None` if the driver's clock is not the suite's.
     pub at: Option<Stamp>,
 }
 
@@ -97,14 +98,14 @@ pub struct AcquireWanted<'a> {
     pub timeout: Option<Duration>,
 }
 
-/// Durations of empty requests, in microseconds.
+/// Round-trip times of empty requests, in microseconds.
 #[derive(Debug, Clone, Default)]
 pub struct PipeEchoes {
-    /// Answered by the reading thread while all contenders were idle.
+    /// Times of requests answered by the reading thread, while all contenders were idle.
     pub reader: Vec<u64>,
-    /// Answered by contenders' own threads while all contenders were idle.
+    /// Times of requests answered by contenders' own threads, while all contenders were idle.
     pub contender: Vec<u64>,
-    /// Answered by the reading thread during the warm-up.
+    /// Times of requests answered by the reading thread, during the warm-up.
     pub under_load: Vec<u64>,
     /// Whether every stamp lay between its request and its answer; `None` if no answer had a stamp.
     pub clock_fits: Option<bool>,
@@ -167,7 +168,7 @@ impl Processes {
         locked(&self.pipe).clock_fits = fits;
     }
 
-    /// Keeps measuring the round trip to the reading thread every now and then, under the current load.
+    /// Continues to measure the round trip to the reading thread at intervals, under the current load.
     pub async fn measure_under_load(&self) {
         loop {
             tokio::time::sleep(ECHO_UNDER_LOAD_EVERY).await;
@@ -207,7 +208,7 @@ impl Processes {
         locked(&self.failed).iter().cloned().chain(by_itself).collect()
     }
 
-    /// The processes that are not being started at this moment.
+    /// The processes whose start is not in progress.
     fn at_rest(&self) -> impl Iterator<Item = Arc<Process>> {
         self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
     }
@@ -228,7 +229,8 @@ impl Processes {
         gate: &Arc<Gate>,
     ) -> Result<Arc<Link>, Failure> {
         let process = self.process_of(contender).await.map_err(|error| self.failure_of(error))?;
-        // Each session gets a new number, so that late answers and events of the session before cannot be mistaken for its own.
+        // Each session gets a new number, so that late answers and events of the previous session cannot be mistaken
+        // for its own.
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let states = process.follow(number);
         let mut asked = process.ask("`open`", Some(within + GRACE), |id| Request::Open {
@@ -379,7 +381,7 @@ impl Link {
         Ok(Granted { done, pipe_us, at: to.filter(|_| fits).map(clock::of_monotonic) })
     }
 
-    /// Gives up a wait: awaits its answer, and releases the lock if it was granted after all.
+    /// Abandons a wait: awaits its answer, and releases the lock if it was granted after all.
     async fn give_up(&self, mut asked: OpenRequest, on: &str) -> NotGranted {
         if self.abilities.cancel != How::None {
             self.process.expect(asked.id, self.patience());

@@ -18,30 +18,30 @@ pub const LONGEST_LINE: usize = 64 << 10;
 /// Most lines before `ready` that are not part of the protocol.
 pub const FOREIGN_LINES: usize = 64;
 
-/// What the suite sends: one object a line.
+/// A message to the driver: one object per line.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "t", rename_all = "kebab-case")]
 pub enum Request {
-    /// The first line: the versions that the suite speaks, the best first.
+    /// The first line: the versions that the suite supports, the best first.
     Hello { v: Vec<u32>, suite: String },
     /// Open a session for a contender.
     Open {
         id: u64,
-        /// The contender's number.
+        /// Number of the contender.
         c: usize,
-        /// `host:port,host:port/chroot`; the first server is where the session should be.
+        /// `host:port,host:port/chroot`; the session should be on the first server.
         connect: String,
-        /// The identity to go by, `user:password` of ZooKeeper's scheme `digest`; the lock's directory may be for it alone.
+        /// The identity, `user:password` of ZooKeeper's scheme `digest`; the lock's directory may be restricted to it.
         #[serde(skip_serializing_if = "Option::is_none")]
         auth: Option<String>,
         /// Files for TLS; without them, the connection is not encrypted.
         #[serde(skip_serializing_if = "Option::is_none")]
         tls: Option<WantedTls>,
-        /// The identity to prove by SASL.
+        /// The identity for SASL.
         #[serde(skip_serializing_if = "Option::is_none")]
         sasl: Option<WantedSasl>,
         session_ms: u64,
-        /// One of the locks of `ready`.
+        /// Name of one of the locks in `ready`.
         lock: String,
         /// Values for the lock's parameters; a time is in milliseconds.
         parameters: BTreeMap<String, Value>,
@@ -50,41 +50,42 @@ pub enum Request {
     Acquire {
         id: u64,
         c: usize,
-        /// The lock's path.
+        /// Path of the lock.
         on: String,
         mode: WantedMode,
-        /// Number of leases to take, all or none.
+        /// Number of leases to acquire, all or none.
         #[serde(skip_serializing_if = "Option::is_none")]
         leases: Option<u64>,
-        /// Give up after that time. Without it: never.
+        /// Time limit of the acquire; without it, there is none.
         #[serde(skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
     },
-    /// Let the lock go.
+    /// Release the lock.
     Release { id: u64, c: usize, on: String },
-    /// End a wait. The acquire gets its one answer, and so does this request.
+    /// End a wait. Both the acquire and this request get an answer.
     Cancel { id: u64, of: u64 },
-    /// Answer at once: by the thread that reads or, with `c`, by the contender's own.
+    /// Answer at once: from the thread that reads or, with `c`, from the contender's own.
     Echo {
         id: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         c: Option<usize>,
     },
-    /// Release what is held and end the session.
+    /// Release all held locks and end the session.
     Close { id: u64, c: usize },
 }
 
-/// Files in PEM by which a connection is encrypted.
+/// PEM files for an encrypted connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WantedTls {
     /// The authorities that sign the servers' certificates.
     pub ca: PathBuf,
-    /// The client's own certificate, where servers ask for one, and its key.
+    /// The client's own certificate, if servers require one, and its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// Whether the hosts in `connect` are not the names in the servers' certificates: check only their authority then.
+    /// Whether the hosts in `connect` differ from the names in the servers' certificates; then check only the
+    /// authority.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub other_names: bool,
 }
@@ -104,7 +105,7 @@ impl fmt::Debug for WantedSasl {
     }
 }
 
-/// As what a contender asks for a lock.
+/// Mode of an acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WantedMode {
@@ -117,14 +118,14 @@ pub enum WantedMode {
 pub struct Ready {
     /// `ready`.
     pub t: ReadyWord,
-    /// The version that the driver has chosen.
+    /// Version that the driver has chosen.
     pub v: u32,
-    /// The driver's own name and version.
+    /// Name and version of the driver.
     pub driver: String,
-    /// What works inside of it, with versions: `{"kazoo": "2.8.0"}`.
+    /// Libraries in the driver, with their versions: `{"kazoo": "2.8.0"}`.
     #[serde(default)]
     pub inside: BTreeMap<String, String>,
-    /// The system whose locks these are.
+    /// System of the locks.
     #[serde(default = "zookeeper")]
     pub system: String,
     /// Whether its connections can be encrypted.
@@ -133,17 +134,17 @@ pub struct Ready {
     /// Whether it can authenticate by SASL's DIGEST-MD5.
     #[serde(default)]
     pub sasl: bool,
-    /// Its locks by name.
+    /// Locks of the driver, by name.
     pub locks: BTreeMap<String, Abilities>,
-    /// How many contenders one process takes.
+    /// Maximum number of contenders per process.
     #[serde(default = "many")]
     pub contenders: usize,
-    /// Which clock its stamps are of; without it they are not used.
+    /// Clock of the stamps; without it, stamps are ignored.
     #[serde(default)]
     pub clock: Option<DriverClock>,
 }
 
-/// Which clock a driver's stamps are of.
+/// Clock of a driver's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriverClock {
@@ -182,20 +183,20 @@ fn many() -> usize {
     4_096
 }
 
-/// What one lock of a driver can do.
+/// Abilities of one lock of a driver.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Abilities {
-    /// One line on it.
+    /// Description in one line.
     #[serde(default)]
     pub summary: String,
-    /// As what it can be taken.
+    /// Supported modes.
     #[serde(default = "write_only")]
     pub modes: Vec<WantedMode>,
-    /// Whether an acquire gives up in time.
+    /// Whether an acquire ends at its timeout.
     pub timeout: How,
     /// Whether a wait can be cancelled.
     pub cancel: How,
-    /// What `token` is.
+    /// Kind of `token`.
     #[serde(default)]
     pub token: TokenKind,
     /// Order of service.
@@ -203,13 +204,13 @@ pub struct Abilities {
     pub order: Order,
     #[serde(default)]
     pub reentrant: bool,
-    /// Whether the contender is told that it has lost its session.
+    /// Whether the driver reports the loss of a session.
     #[serde(default)]
     pub lost: bool,
-    /// The parameter that says how many may be inside together; without it one.
+    /// Name of the parameter that sets the number of simultaneous holders; without it, there is one.
     #[serde(default)]
     pub leases: Option<String>,
-    /// Its parameters by name.
+    /// Parameters, by name.
     #[serde(default)]
     pub parameters: BTreeMap<String, Parameter>,
 }
@@ -218,24 +219,24 @@ fn write_only() -> Vec<WantedMode> {
     vec![WantedMode::Write]
 }
 
-/// How a driver does something.
+/// How a driver implements an ability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// The library does.
+    /// The library implements it.
     Native,
-    /// The driver does what the library can't; an event reports a grant that comes too late.
+    /// The driver implements it, because the library does not; an event reports a grant that arrives too late.
     Emulated,
     None,
 }
 
-/// What a driver's `token` is.
+/// Kind of a driver's `token`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TokenKind {
     /// The transaction that created the contender's node.
     Czxid,
-    /// Something else that grows from holder to holder.
+    /// Another value that grows from holder to holder.
     Other,
     #[default]
     None,
@@ -249,43 +250,43 @@ pub enum Order {
     None,
 }
 
-/// A parameter of a lock: what it is by default tells what it takes.
+/// A parameter of a lock. The default determines its type.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Parameter {
     /// A whole number, `true` or `false`, a word, or a time such as `"100ms"`.
     pub default: Value,
-    /// The words that it takes, where it takes words.
+    /// Allowed words, if the parameter takes words.
     #[serde(default)]
     pub one_of: Vec<String>,
     #[serde(default)]
     pub doc: String,
 }
 
-/// The driver's one answer to a request.
+/// The driver's answer to a request.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[schemars(extend("oneOf" = [{ "required": ["ok"] }, { "required": ["err"] }]))]
 pub struct Answer {
     pub id: u64,
-    /// It was done.
+    /// Result of a request that succeeded.
     #[serde(default)]
     pub ok: Option<Done>,
-    /// It was not: `timeout`, `cancelled`, `busy`, `refused`, `unsupported`, `bad-request`, where the lock is certainly not held;
-    /// `connection`, `session`, or any other word, where that is open.
+    /// Kind of error of a request that failed. After `timeout`, `cancelled`, `busy`, `refused`, `unsupported` or
+    /// `bad-request`, the lock is certainly not held. After `connection`, `session` or any other word, that is unknown.
     #[serde(default)]
     pub err: Option<String>,
     /// Description of the error.
     #[serde(default)]
     pub message: Option<String>,
-    /// Whether the lock is held all the same, where `err` does not tell that.
+    /// Whether the lock is held after all, if `err` does not determine that.
     #[serde(default)]
     pub held: Option<Believed>,
-    /// When the library was called, in microseconds of the monotonic clock.
+    /// Time of the library's call, in microseconds of the monotonic clock.
     #[serde(default)]
     pub from: Option<u64>,
-    /// When it returned.
+    /// Time of the library's return.
     #[serde(default)]
     pub to: Option<u64>,
-    /// When its bytes were read.
+    /// Time at which the bytes were read.
     #[serde(skip)]
     pub arrived: Stamp,
 }
@@ -299,7 +300,7 @@ pub enum Believed {
     Yes,
 }
 
-/// What comes with an answer that it was done.
+/// Result of a successful request.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 pub struct Done {
     /// Answer to `open`: session id, `0x` and hexadecimal digits.
@@ -350,14 +351,14 @@ impl Token {
     }
 }
 
-/// What a driver tells unasked.
+/// An event that a driver reports without a request.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Event {
     /// `event`.
     pub t: EventWord,
     pub c: usize,
     pub what: What,
-    /// When, in microseconds of the monotonic clock.
+    /// Time in microseconds of the monotonic clock.
     #[serde(default)]
     pub at: Option<u64>,
     /// Event `connected`: the client's session, if it is a new one.
@@ -398,18 +399,18 @@ pub fn password_bytes(text: &str) -> Option<Vec<u8>> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// What has happened to a contender.
+/// Kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     Connected,
     /// The connection is lost; the session may live.
     Suspended,
-    /// The session is over.
+    /// The session has ended.
     Expired,
     /// The lock is lost although the session lives.
     Lost,
-    /// The contender was asked to let go.
+    /// The contender was asked to release.
     Revoked,
     /// A lock was granted after its acquire had been answered with a timeout, and was released at once.
     Late,

@@ -184,7 +184,7 @@ impl Kazoo {
         if self.is_acquired { why } else { why.after(self.leave_queue(session)).await }
     }
 
-    /// Deletes the own node: the known one, or the one whose create was not answered.
+    /// Deletes the own node: the known node, or the node whose create was not answered.
     async fn leave_queue(&mut self, session: &Session) -> Result<(), Failure> {
         if matches!(self.own, Own::None) {
             return Ok(());
@@ -196,7 +196,7 @@ impl Kazoo {
     }
 }
 
-/// Deletes the own node, again and again while connections are lost.
+/// Deletes the own node, repeatedly while connections are lost.
 ///
 /// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
 async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
@@ -210,7 +210,7 @@ async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
     }
 }
 
-/// Pause before the next attempt; each is about twice as long as the last.
+/// Pause before the next attempt; each pause is about twice as long as the previous one.
 fn next_pause(pause: &mut Duration) -> Duration {
     let now = jittered(*pause);
     *pause = (now * 2).min(LONGEST_PAUSE);

@@ -109,7 +109,7 @@ impl AtomicMulti {
 
     /// Finds the nodes of a transaction whose reply was lost; all of them exist, or none does.
     async fn find(&self, session: &Session, mark: &str) -> Result<Option<(Vec<QueueNode>, Lists)>, Failure> {
-        // The session's present server may lag behind the one that created the nodes.
+        // The session's current server may lag behind the one that created the nodes.
         RETRY.around(|| session.sync(&self.members[0])).await?;
         let lists = RETRY.around(|| self.list(session)).await?;
         let mut nodes = Vec::new();

@@ -327,7 +327,7 @@ struct Leaving {
 impl Leaving {
     fn of(config: &LockConfig) -> Self {
         let may_count = Cell::new(config.is(RELEASE.name, COUNT));
-        // Until something is known, assume a waiter, so that no waiter waits longer than it must.
+        // Until the first release, assume a waiter, so that no waiter waits longer than necessary.
         Self { may_count, found_a_waiter: Lately::always() }
     }
 

@@ -30,7 +30,7 @@ use zklockbench_zk::{Failure, Session, SessionState, runtime};
 const CONTENDERS: u64 = 10;
 const TURNS: u64 = 10;
 const TIME: Duration = Duration::from_secs(5);
-/// Time for each turn with the default parameters.
+/// Expected time for each turn with the default parameters.
 const TIME_A_TURN: Duration = Duration::from_millis(500);
 
 const CONTENDERS_PER_PROCESS: Param = Param {
@@ -287,7 +287,8 @@ impl Tenure {
         locked(&self.keeper)
     }
 
-    /// Orders the deletion of the node, without a result. Without a keeper, the node ends with its session.
+    /// Orders the deletion of the node without waiting for the result. Without a keeper, the node ends with its
+    /// session.
     fn order_end(&self) {
         let keeper = self.keeper().take();
         if let Some(keeper) = keeper {
@@ -345,7 +346,7 @@ struct CohortLock {
 
 struct Owned {
     held: Held,
-    /// How many times this owner has taken it.
+    /// How often this owner has acquired it.
     count: u32,
     turn: Turn,
 }
@@ -428,7 +429,7 @@ impl CohortLock {
             most_turns: self.turns,
             until: clock::now().saturating_add(clock::micros(self.time)),
             keeper: Mutex::default(),
-            // The servers have just answered.
+            // The servers have just answered, so the session is known to last.
             lasts_until: AtomicU64::new(a_third_from_now(session)),
             over: CancellationToken::new(),
         }))

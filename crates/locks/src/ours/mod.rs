@@ -1,4 +1,4 @@
-//! Locks of this suite, and `no-lock`, which is none.
+//! Locks of this suite, and `no-lock`, which does not lock.
 
 pub mod ahead;
 pub mod atomic_multi;

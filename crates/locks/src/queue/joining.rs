@@ -55,9 +55,9 @@ pub struct Joining {
     /// How nodes get marked names, by which a node whose create was not answered is found before another is
     /// created.
     ///
-    /// `Unsynced` is Curator's way: it searches without a sync, unless the queue is joined in another way
-    /// than Curator's. It also deletes, in the background, a node whose create was given up. `Complete` sends
-    /// a sync before each search.
+    /// `Unsynced` is Curator's way: it searches without a sync, unless the queue is joined in another way than
+    /// Curator's. It also deletes, in the background, a node whose create was abandoned. `Complete` sends a sync before
+    /// each search.
     pub protection: Protection,
     /// Policy for repeated creates and searches.
     pub retry: Retry,
@@ -71,7 +71,7 @@ pub struct Joining {
 
 #[derive(Debug, Clone, Default)]
 pub struct Counting {
-    /// Whether to count at all; not every join does.
+    /// Whether counting is configured; not every join counts.
     is_asked_for: bool,
     /// Whether the directory denied a write.
     is_forbidden: Cell<bool>,
@@ -116,7 +116,7 @@ impl Joining {
     }
 
     pub fn of(param: &Param, config: &LockConfig) -> Self {
-        // Nothing speaks against counting yet.
+        // No count was useless yet.
         let was_of_use = Lately::always();
         let count =
             Counting { is_asked_for: is_count(param, &config.params), was_of_use, ..Counting::default() };
@@ -241,12 +241,12 @@ impl Joining {
 
 const REMEMBERED: usize = 3;
 
-/// Whether something was the case in each of the last three times, as a forecast for the next.
+/// Whether a condition held in each of the last three cases, as a forecast for the next one.
 #[derive(Debug, Clone, Default)]
 pub struct Lately(Cell<[bool; REMEMBERED]>);
 
 impl Lately {
-    /// A history in which it always was.
+    /// A history in which the condition always held.
     pub fn always() -> Self {
         Self(Cell::new([true; REMEMBERED]))
     }

@@ -32,7 +32,7 @@ use zklockbench_zk::{EventKind, Failure, Names, Session, Watch};
 /// How a lock waits in its queue, and how it leaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Habits {
-    /// Policy for resending requests after a lost connection; deletions then go on in the background until
+    /// Policy for resending requests after a lost connection; deletions then continue in the background until
     /// done. `None` if such a loss ends the acquire or release.
     pub retry: Option<Retry>,
     pub watches: Watches,
@@ -62,7 +62,7 @@ impl Habits {
     pub const PLAIN: Self =
         Self { retry: None, watches: Watches::Data, keeps_watches: false, trusts_deletion: false, room: 1 };
 
-    /// Habits of a lock that goes on after lost connections.
+    /// Habits of a lock that continues after lost connections.
     pub const fn patient(retry: Retry) -> Self {
         Self { retry: Some(retry), ..Self::PLAIN }
     }
@@ -163,8 +163,8 @@ impl<W: Wakes> Queue<W> {
         self.kept_after(session, joined.node, waited.map(drop)).await
     }
 
-    /// Waits until no node is in the way of a joined node. Returns the watch on the whole queue, if there is
-    /// one, which is still armed.
+    /// Waits until no node is ahead of a joined node. Returns the watch on the whole queue, if there is one, which is
+    /// still armed.
     pub async fn wait<I, E>(
         &mut self,
         session: &Session,

@@ -131,7 +131,7 @@ pub fn delete_given_up(session: Session, lock: String, mark: String) {
     });
 }
 
-/// Deletes the node, with retries as the policy allows. After that the deletion goes on in the background
+/// Deletes the node, with retries as the policy allows. After that the deletion continues in the background
 /// until the node is gone or the session is over.
 ///
 /// Source: Curator, `DeleteBuilderImpl` with `guaranteed`.

@@ -60,7 +60,7 @@ fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {
     Tile { said, shade, doubtful: !under.cell.is_sound() }
 }
 
-/// Text of the tiles, for readers who can't see them.
+/// Text alternative of the tiles, for readers who can't see them.
 fn said(rows: &[HeatRow], sets: &[FaultSet]) -> String {
     let tiles = |row: &HeatRow| {
         let told =

@@ -1,4 +1,4 @@
-//! Charts of what was learned: arrivals and queues over time, distributions of holds and waits, popular locks.
+//! Charts of learned loads: arrivals and queues over time, distributions of holds and waits, popular locks.
 
 use crate::document::{Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Lines, Mark, PartName, PlotPoint};
 use zklockbench_core::units::{format_micros, number, one_line, percent};
@@ -12,7 +12,7 @@ fn shown(learned: &Learned) -> impl Iterator<Item = (usize, &Family)> {
     learned.families.iter().take(CURVES).enumerate()
 }
 
-/// Every chart that has contents.
+/// Every chart that has data.
 pub fn of_learned(learned: &Learned) -> Vec<Chart> {
     let over_time = [
         over_time(learned, "arrivals", "Arrivals over time", "arrivals per second", |family| {
@@ -81,7 +81,7 @@ fn distribution<'l>(
         let times = of(family)?;
         let last = times.count.max(2) as f64;
         let rarity = |share: f64| (1.0 / (1.0 - share).max(1.0 / last)).min(last);
-        // The log dates to the millisecond, so the shortest times are below one.
+        // The log has a resolution of a millisecond, so the shortest times are below one.
         let line: Vec<PlotPoint> =
             times.curve.iter().map(|point| (rarity(point.share), point.us.max(1_000) as f64)).collect();
         Some(Curve::new(at, one_line(&family.name)).through(line, Mark::default()))
@@ -115,7 +115,7 @@ fn bar(label: String, length: f64, value: String) -> Bar {
     Bar { look: 0, label, parts, value, mark: Mark::default(), dots: Vec::new() }
 }
 
-/// The most popular locks of the busiest family with several.
+/// The most popular locks of the busiest family that has several locks.
 fn keys(learned: &Learned) -> Option<Chart> {
     let family = learned.families.iter().find(|family| family.locks > 1)?;
     let row = |key: &zklockbench_learn::Key| {

@@ -1,5 +1,5 @@
-//! What charts show: the list of charts of a run, a comparison or a sweep, and their contents. Files and pages share these
-//! charts; `draw` draws them.
+//! Contents of charts: the list of charts of a run, a comparison or a sweep, and their data. Files and pages share
+//! these charts; `draw` draws them.
 
 mod compared;
 mod faults;

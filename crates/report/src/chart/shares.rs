@@ -35,8 +35,8 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     let x = Axis::from_zero("contenders, the one with the most acquisitions first", count as f64);
     let highest = all.iter().flat_map(Curve::heights).fold(1.0, f64::max);
     let guide = Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint);
-    let caption = "A flat line at 1 is perfectly fair. Medians over the repetitions, contender by contender in the order \
-                   of what they got.";
+    let caption = "A flat line at 1 is perfectly fair. Medians over the repetitions, with contenders ordered by their \
+                   number of acquisitions.";
     Ok(Chart {
         id: format!("shares-n{count}"),
         title: format!("Shares of the acquisitions, {}", contenders(count)),

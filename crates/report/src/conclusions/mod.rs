@@ -16,25 +16,25 @@ use super::View;
 use super::document::Link;
 use ranking::Field;
 
-/// One thing that a run shows, or does not.
+/// One conclusion of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conclusion {
-    /// What it is about.
+    /// Topic.
     pub topic: Topic,
-    /// How sure it is.
+    /// Certainty.
     pub certainty: Certainty,
     /// Number of contenders; null if it concerns the whole run.
     pub contenders: Option<usize>,
-    /// The strategies that it names first: the fastest, the one that must not be used. Several where they cannot be told
-    /// apart.
+    /// Strategies that it names first, such as the fastest one, or the one that must not be used. Several if the run
+    /// cannot distinguish them.
     pub strategies: Vec<String>,
-    /// The same as a sentence.
+    /// The conclusion as a sentence.
     pub sentence: String,
     /// Metrics that support it.
     pub evidence: Evidence,
 }
 
-/// What a conclusion is about.
+/// Topic of a conclusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Topic {
@@ -44,31 +44,31 @@ pub enum Topic {
     Limits,
     /// Effect of faults on the lock.
     Faults,
-    /// Which is the fastest.
+    /// The fastest strategy.
     Fastest,
-    /// Which asks the least of the ensemble.
+    /// The strategy with the least load on the ensemble.
     Lightest,
-    /// Which shares the lock out most evenly.
+    /// The fairest strategy.
     Fairest,
-    /// Which to use in these settings, and what it costs.
+    /// The strategy to use with these settings, and its cost.
     Choice,
 }
 
-/// How sure a conclusion is.
+/// Certainty of a conclusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Counted or seen, or shown by an interval.
+    /// Counted or observed, or shown by an interval.
     Shown,
     /// Shown to differ by less than the margin.
     Same,
-    /// The best cannot be told apart from some others.
+    /// The run cannot distinguish the best from some others.
     Tied,
-    /// The figures do not carry an answer.
+    /// The metrics are inconclusive.
     Unknown,
 }
 
-/// Which figures a conclusion rests on.
+/// Part of the report on which a conclusion is based.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Evidence {
@@ -76,17 +76,17 @@ pub enum Evidence {
     Verdicts,
     /// The main table.
     Table,
-    /// Acquisitions a second.
+    /// Acquisitions per second.
     Throughput,
-    /// How long all took together.
+    /// Total time of all contenders.
     TotalTime,
     /// Waits.
     Waits,
     /// Requests and notifications.
     Requests,
-    /// How acquisitions are shared out.
+    /// Fairness of the acquisitions.
     Fairness,
-    /// What became of the lock under each fault.
+    /// Effects of each fault on the lock.
     Faults,
     /// Remarks below the table.
     Notes,

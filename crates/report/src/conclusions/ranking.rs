@@ -78,7 +78,7 @@ impl Aspect {
             Self::TotalTime => Some(exact(trial.measured_us as f64)),
             Self::Wait => trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok(),
             Self::Fairness => figures::FAIRNESS.of(trial).map(exact),
-            // Counts of a separate trial are not a reading of this one.
+            // Counts from a separate trial are not readings of this one.
             Self::Load if trial.is_counted_apart() => None,
             Self::Load => requests_and_notifications(trial).map(exact),
         }
@@ -269,7 +269,7 @@ impl Standing {
         self.entries.iter().filter(|entry| !entry.is_beaten())
     }
 
-    /// Strategies that the best one beats.
+    /// Strategies that the best one is better than.
     pub fn beaten(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.is_beaten())
     }

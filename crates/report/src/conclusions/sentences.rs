@@ -171,7 +171,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
 }
 
-/// The medians, and a way to get an answer.
+/// The medians, and how to get an answer.
 fn undecided(speed: &Standing, at: &str) -> String {
     let confirm = match speed.needed {
         Some(needed) => format!("run with --repetitions {needed}"),

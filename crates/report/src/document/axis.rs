@@ -118,7 +118,7 @@ impl Axis {
         axis.labelled(PERCENTILES.into_iter().map(|(at, label)| (at, label.to_owned())))
     }
 
-    /// Adds those of these ticks that lie on the axis.
+    /// Adds labels for the given ticks that lie on the axis.
     fn labelled(self, ticks: impl Iterator<Item = (f64, String)>) -> Self {
         Self { ticks: ticks.filter(|(at, _)| (self.low..=self.high).contains(at)).collect(), ..self }
     }
@@ -180,7 +180,7 @@ impl Axis {
         self.key_points(BoldPoints(most)).iter().map(|tick| self.format_ext(tick)).collect()
     }
 
-    /// Label of a value: that of its tick, if it has one.
+    /// Label of a value: its tick's label, if it has one.
     pub fn told(&self, value: f64) -> String {
         if let Some((_, label)) = self.ticks.iter().find(|(at, _)| *at == value) {
             return label.clone();
@@ -274,7 +274,7 @@ mod tests {
     use super::Axis;
 
     #[test]
-    fn durations_have_labels_that_people_read_and_in_a_narrow_range_finer_ones() {
+    fn durations_have_readable_labels_and_finer_ones_in_a_narrow_range() {
         let expected =
             ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1000 s"];
         assert_eq!(Axis::durations("wait", [1.0, 3.6e9]).labels(9), expected);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scale_has_a_place_for_each_of_its_values_and_two_ticks() {
+    fn every_scale_has_a_position_for_each_value_and_at_least_two_ticks() {
         for values in [vec![0.0], vec![0.0, 900.0, 3.0], vec![0.2, 400.0], vec![5.0, 5.0], vec![]] {
             let axis = Axis::amounts("requests", values.clone());
             assert!(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_called_as_its_tick_or_by_its_unit() {
+    fn a_value_is_labelled_like_its_tick_or_with_its_unit() {
         let percentiles = Axis::percentiles(700.0);
         assert_eq!([percentiles.told(100.0), percentiles.told(700.0)], ["99 %", "99.86 %"]);
         let log = Axis::durations("wait", [1_200.0, 8_000.0]);

@@ -36,7 +36,7 @@ pub enum Value {
         low: Box<Value>,
         high: Box<Value>,
     },
-    /// Nothing of the kind happened, or it does not apply.
+    /// The event did not happen, or the metric does not apply.
     NotMeasured,
     /// The queue of an open load grew, so the value would only reflect the length of the trial.
     Unstable,
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_read_as_people_write_it_and_sorts_by_what_it_is() {
+    fn every_value_is_formatted_for_readers_and_sorted_by_its_number() {
         let at_least = Value::Duration(1_234.0).at_least(true);
         let between = Value::Rate(5.0).between(Value::Amount(4.5), Value::Amount(6.0));
         for (value, shown, rank) in [

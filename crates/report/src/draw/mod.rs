@@ -164,7 +164,7 @@ fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
     (units(width), units(height + around))
 }
 
-/// Lines of text below the title, and those below the chart.
+/// Lines of text below the title, and lines below the chart.
 fn around(chart: &Chart, place: &str, width: u32) -> [Vec<String>; 2] {
     let lines = |text: &String| wrap(text, SMALL, units(width - 2 * MARGIN));
     let headings = match &chart.kind {

@@ -45,7 +45,7 @@ const DASHES: [(u32, u32); 5] = [(SOLID, 0), (10, 4), (3, 3), (18, 5), (6, 3)];
 const SOLID: u32 = 1_000_000;
 pub const GUIDE_DASH: (u32, u32) = (6, 4);
 
-/// Widths of strategies' lines and of guides; no other line has either.
+/// Widths of strategies' lines and of guides; no other line has either width.
 pub const LINE_WIDTH: u32 = 5;
 pub const GUIDE_WIDTH: u32 = 3;
 
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_longer_time_is_darker_so_that_tiles_can_be_ranked_without_colours() {
+    fn a_longer_time_is_darker_so_that_tiles_can_be_ranked_in_greyscale() {
         let lightness = |RGBColor(red, green, blue): RGBColor| {
             u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue)
         };

@@ -1,4 +1,4 @@
-//! The document of what was learned of an ensemble's locks.
+//! The document of a learned load.
 
 use super::facts::{fact, program};
 use super::{filled, noted, section};

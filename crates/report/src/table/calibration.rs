@@ -133,7 +133,7 @@ pub(crate) fn requests(calibration: &Calibration, server: &ServerFigures) -> Gri
     times(named, |(_, alone, _): &Request| *alone)
         .numbers("at saturation", |(.., saturated)| rate(*saturated))
         .explained(format!(
-            "{sessions} sessions with {in_flight} requests each under way; ≥: the generator had no processor time for more"
+            "{sessions} sessions with {in_flight} requests each in flight; ≥: the generator had no processor time for more"
         ))
         .grid(
             format!("{} ({})", server.address, server.role),

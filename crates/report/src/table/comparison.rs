@@ -282,7 +282,7 @@ pub fn power(power: &Power, style: Style) -> String {
             (None, None) => "not known".into(),
         })
         .explained(format!(
-            "about so many a side, so that the change is seen with {} among {}",
+            "approximate number per side, to detect the change with {} among {}",
             percent(power.seen),
             counted(power.family as u64, "comparison", "comparisons")
         ))
@@ -301,7 +301,7 @@ fn power_headline(power: &Power) -> String {
     let most = power.rows.iter().filter_map(|row| row.repetitions).max();
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
     if power.rows.iter().all(|row| row.spread.is_none()) {
-        return "The spread of the repetitions is unknown: one repetition has none, nor has a growing queue. Make more \
+        return "The spread of the repetitions is unknown: one repetition has none, and neither has a growing queue. Make more \
                 repetitions first."
             .into();
     }

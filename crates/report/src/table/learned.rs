@@ -1,4 +1,4 @@
-//! What was learned of an ensemble's locks.
+//! The tables of a learned load.
 
 use super::columns::{Columns, Grid};
 use super::layout::Style;
@@ -21,7 +21,7 @@ pub fn learned(learned: &Learned, style: Style) -> String {
     printed.text(style)
 }
 
-/// The number of families, the rate and the family that waits longest.
+/// The number of families, the rate, and the family with the longest waits.
 pub fn headline(learned: &Learned) -> String {
     if learned.families.is_empty() {
         let transactions = counted(learned.writes.transactions, "transaction", "transactions");
@@ -79,7 +79,7 @@ pub(crate) fn families(learned: &Learned) -> Grid {
         .spare(4)
         .numbers("queue", |family| Value::Count(family.longest_queue))
         .spare(5)
-        .explained("largest number of nodes in one queue; of a semaphore, of leases")
+        .explained("largest number of nodes in one queue; for a semaphore, of leases")
         .grid("Lock families, as logged", 1, &learned.families)
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn endings(learned: &Learned) -> Grid {
         .numbers("at the grant", |family| Value::or_missing(family.endings.gave_up_at_grant, Value::Count))
         .spare(1)
         .explained(
-            "gave up just when the lock was free, told from an acquisition by the number of requests before the delete",
+            "gave up just when the lock was free, distinguished from an acquisition by the number of requests before the delete",
         )
         .numbers("session ended, holding", |family| Value::Count(family.endings.session_ended_holding))
         .spare(1)
@@ -124,7 +124,7 @@ pub(crate) fn others(learned: &Learned) -> Grid {
         .grid("Ephemeral nodes that are no locks", 1, &learned.others)
 }
 
-/// What the reader should know, most important first.
+/// Remarks for the reader, most important first.
 pub(crate) fn remarks(learned: &Learned) -> Vec<String> {
     let of_families = learned.families.iter().flat_map(family_remarks);
     let bounds = learned.families.first().and_then(handoff);
@@ -168,7 +168,7 @@ fn handoff(family: &Family) -> Option<String> {
     Some(format!("Logged holds contain a handoff ({known}). State yours with --handoff."))
 }
 
-/// Reasons to doubt what was learned.
+/// Reasons to doubt the learned load.
 fn doubts(learned: &Learned) -> Vec<String> {
     let source = &learned.source;
     let steps = u64::from(source.clock_steps);
@@ -199,7 +199,7 @@ fn doubts(learned: &Learned) -> Vec<String> {
     doubts
 }
 
-/// What was read.
+/// Extent of the logs or of the watch.
 pub(crate) fn extent(learned: &Learned) -> String {
     let (source, writes) = (&learned.source, &learned.writes);
     let lasts = format_micros(source.lasts_us);

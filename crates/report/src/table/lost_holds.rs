@@ -14,7 +14,7 @@ struct Row<'a> {
     holds: Vec<LostHold>,
 }
 
-/// One row for each cell in which a session ended during a hold; `None` without any.
+/// One row for each cell in which a session ended during a hold; `None` if there are none.
 pub(super) fn grid(view: &View<'_>) -> Option<Grid> {
     let grid = Columns::<Row<'_>>::new()
         .words("strategy", |row| view.label(row.cell))

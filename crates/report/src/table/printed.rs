@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_remark_of_a_kind_is_printed_with_the_number_of_the_others() {
+    fn only_the_first_remark_of_a_kind_is_printed_with_the_number_of_the_rest() {
         let remarks = ["! invalid: a", "b is faster.", "! stuck: c", "! invalid: d"].map(str::to_owned);
         assert_eq!(once_a_kind(&remarks), ["! invalid: a (1 more)", "b is faster.", "! stuck: c"]);
     }

@@ -43,7 +43,7 @@ pub(crate) fn tables(file: &SweepFile) -> Vec<Grid> {
     }
 }
 
-/// Whether the sweep shows what failures cost with each session timeout.
+/// Whether the sweep shows the cost of failures with each session timeout.
 fn is_about_sessions(file: &SweepFile) -> bool {
     file.over.iter().any(|over| over.variable == Variable::SessionTimeout)
 }
@@ -52,7 +52,7 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-/// The edge of the objective for each strategy or, without an objective, the collapse.
+/// The limit of the objective for each strategy or, without an objective, the collapse.
 pub fn headline(file: &SweepFile) -> String {
     let judged = file.judged();
     let alarm = match &judged {
@@ -262,7 +262,7 @@ fn failures(file: &SweepFile) -> Option<Grid> {
                 false => format!("{least} to {most}").into(),
             })
         })
-        .explained("sessions that ended, besides that of a crashed contender")
+        .explained("sessions that ended, excluding that of a crashed contender")
         .numbers("times", |(.., failure)| Value::Count(failure.times as u64))
         .spare(1)
         .grid("What failures cost at each point", if second.is_some() { 3 } else { 2 }, rows)
@@ -284,7 +284,7 @@ fn gap(range: MeasuredRange) -> Value {
     }
 }
 
-/// A value with half the width of its interval.
+/// A value with the half-width of its interval.
 fn interval(entry: &FigureEntry, found: Option<Interval>) -> Value {
     Value::or_missing(found, |found| {
         let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));

@@ -339,8 +339,8 @@ mod tests {
     }
 
     #[test]
-    fn below_one_acquisition_a_second_the_steps_are_long_enough_to_have_several() {
-        // Given a minute in which every other second has an acquisition
+    fn below_one_acquisition_per_second_each_step_covers_several() {
+        // Given a minute with an acquisition in every other second
         let course = course(1_000_000, (0..60).map(|at| at % 2).collect()).unwrap();
         assert_eq!(course.bin_us, 20_000_000);
         assert_eq!(course.per_second, [0.5, 0.5, 0.5]);
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_fast_lock_has_steps_that_show_an_outage_of_half_a_second() {
-        // Given three seconds at 400 a second, in slots of 25 ms, with half a second of nothing
+        // Given three seconds at 400 per second, in slots of 25 ms, with an outage of half a second
         let acquired = (0..120).map(|slot| if (40..60).contains(&slot) { 0 } else { 10 }).collect();
         let course = course(25_000, acquired).unwrap();
         assert_eq!(course.bin_us, 25_000);

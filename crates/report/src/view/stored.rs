@@ -88,7 +88,7 @@ fn remarks(stored: &StoredRun) -> Vec<String> {
         .collect()
 }
 
-/// Session timeouts that servers, or clients of drivers, set otherwise than asked.
+/// Session timeouts that servers, or clients of drivers, set differently from the requested one.
 fn granted(trials: &[Trial]) -> Vec<String> {
     let differing = trials.iter().filter_map(|trial| Some((trial.granted_otherwise()?, trial)));
     let told = |((asked, granted), trials): ((u64, u64), Vec<&Trial>)| {
@@ -103,7 +103,7 @@ fn granted(trials: &[Trial]) -> Vec<String> {
     grouped(differing).into_iter().map(told).collect()
 }
 
-/// The run's workers and hosts, and the handoffs that no single clock could time.
+/// The run's workers and hosts, and handoffs that could not be timed by a single clock.
 fn of_workers(stored: &StoredRun) -> Option<String> {
     let workers = stored.run.workers.as_ref().filter(|workers| workers.of > 1)?;
     if workers.is_part() {

@@ -60,7 +60,7 @@ impl HistoryWriter {
         if event.t_us < self.written_us {
             let late = self.newest_us - event.t_us;
             return Err(Error::environment(format!(
-                "{}: an event came {late} µs after a later one; {KEPT_BACK_US} µs is the most",
+                "{}: an event came {late} µs after a later one; the limit is {KEPT_BACK_US} µs",
                 self.path.display()
             )));
         }

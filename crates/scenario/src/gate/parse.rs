@@ -198,7 +198,7 @@ impl<'t> Reader<'t, '_> {
         Ok(found.map(|across| (across, span)))
     }
 
-    /// A figure with its scope, and the position of the figure.
+    /// A metric with its scope, and the position of the metric.
     fn subject(&mut self, help: &str) -> Read<(Subject, Range<usize>)> {
         let (name, span) = match self.peek()? {
             Some((Lexeme::Word(name), span)) => (name, span),
@@ -243,7 +243,7 @@ impl<'t> Reader<'t, '_> {
         };
         self.at += 1;
         let Some(known) = self.known.cells else { return Ok(label.to_owned()) };
-        // The label says if a lock is not ZooKeeper's; gates may omit that.
+        // The label states whether a lock is not ZooKeeper's; gates may omit that.
         let is_it = |one: &&String| *one == label || one.strip_suffix(NOT_ZOOKEEPER) == Some(label);
         match known.strategies.iter().find(is_it) {
             Some(one) => Ok(one.clone()),
@@ -358,7 +358,7 @@ impl<'t> Reader<'t, '_> {
         Ok(Limit::Times(1.0, self.reference(subject)?))
     }
 
-    /// The floor, or a figure of the same unit.
+    /// The floor, or a metric of the same unit.
     fn reference(&mut self, subject: &Subject) -> Read<Reference> {
         let figure = subject.figure;
         if let Some((Lexeme::Word("floor"), span)) = self.peek()? {

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrowed_shape_has_the_same_mean_and_the_variance_that_was_asked_for() {
+    fn a_narrowed_shape_has_the_same_mean_and_the_requested_variance() {
         let drawn_from = Empirical::of_values(&[1.0, 2.0, 3.0, 4.0, 40.0]).unwrap();
         let narrowed = drawn_from.narrowed(0.2);
         assert!((narrowed.mean() / 10.0 - 1.0).abs() < 1e-9, "{narrowed:?}");
@@ -232,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_sample_is_no_distribution() {
+    fn an_empty_sample_has_no_distribution() {
         assert_eq!(Empirical::of(&Histogram::new(3).unwrap()), None);
         assert_eq!(Empirical::of_values(&[]), None);
     }
 
     #[test]
-    fn seconds_that_differ_by_chance_alone_have_no_pace_and_slow_ones_do() {
+    fn slow_seconds_change_the_pace_but_random_differences_do_not() {
         let chance: Vec<(f64, u64)> =
             (0..20).map(|n| (if n % 2 == 0 { 950.0 } else { 1_050.0 }, 100)).collect();
         assert!(Pace::of(&chance, 1.0).variance() < 1e-9);

@@ -92,7 +92,7 @@ pub struct AlikeClients {
     pub hold: Empirical,
 }
 
-/// Clients that return some time after their release. They are spread evenly over the locks, and each keeps its lock.
+/// Clients that return after their release. They are spread evenly over the locks, and each keeps its lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed<'a> {
     pub clients: &'a [AlikeClients],

@@ -15,7 +15,7 @@ use zklockbench_core::clock;
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
 
-/// Most events a second, and most for each contender. More are a flood.
+/// Most events per second, and most for each contender. More events count as a flood.
 const EVENTS_A_SECOND: usize = 1_000;
 const EVENTS_OF_EACH: usize = 20;
 /// Most characters shown of a line that is not part of the protocol.
@@ -107,7 +107,7 @@ impl Inner {
             return Err(format!("more than {most} events in a second"));
         }
         drop(events);
-        // A client's requests through a session that it opened by itself are no interference.
+        // A client's requests through a session that it opened itself are no interference.
         event.session.as_deref().and_then(session_id).into_iter().for_each(zklockbench_zk::note_own_session);
         match event.what {
             What::Connected => turns(states, SessionState::SyncConnected),
