@@ -11,6 +11,7 @@ use zklockbench_core::measure::RequestKind::{
     Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
 };
 use zklockbench_core::measure::{Counts, RequestKind, WireCounts, added_up};
+use zklockbench_core::worded;
 
 /// One line of the three-way check: client, cost model, servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,45 +26,33 @@ pub struct Accounting {
     pub servers: Option<u64>,
 }
 
-/// Quantity compared by the three-way check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Counted {
-    /// Requests sent.
-    Requests,
-    /// Successful reads.
-    Reads,
-    /// Successful writes, including those inside multis.
-    Writes,
-    /// NodeDeleted events delivered.
-    NodeDeleted,
-    /// NodeChildrenChanged events delivered.
-    ChildrenChanged,
-    /// NodeCreated events delivered.
-    NodeCreated,
-    /// NodeDataChanged events delivered.
-    DataChanged,
-    /// Notifications caused by releases, except those delivered to the releasers themselves.
-    ByReleaseToWaiters,
-    /// Names returned by getChildren.
-    Names,
+worded! {
+    /// Quantity compared by the three-way check.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Counted by name {
+        /// Requests sent.
+        Requests = "requests",
+        /// Successful reads.
+        Reads = "reads",
+        /// Successful writes, including those inside multis.
+        Writes = "writes",
+        /// NodeDeleted events delivered.
+        NodeDeleted = "notifications: node deleted",
+        /// NodeChildrenChanged events delivered.
+        ChildrenChanged = "notifications: children changed",
+        /// NodeCreated events delivered.
+        NodeCreated = "notifications: node created",
+        /// NodeDataChanged events delivered.
+        DataChanged = "notifications: data changed",
+        /// Notifications caused by releases, except those delivered to the releasers themselves.
+        ByReleaseToWaiters = "notifications by release to waiters",
+        /// Names returned by getChildren.
+        Names = "names returned",
+    }
 }
 
 impl Counted {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Reads => "reads",
-            Self::Writes => "writes",
-            Self::NodeDeleted => "notifications: node deleted",
-            Self::ChildrenChanged => "notifications: children changed",
-            Self::NodeCreated => "notifications: node created",
-            Self::DataChanged => "notifications: data changed",
-            Self::ByReleaseToWaiters => "notifications by release to waiters",
-            Self::Names => "names returned",
-        }
-    }
-
     /// Whether the quantity is one of the four event types that servers deliver.
     pub fn is_event(self) -> bool {
         matches!(self, Self::NodeDeleted | Self::ChildrenChanged | Self::NodeCreated | Self::DataChanged)

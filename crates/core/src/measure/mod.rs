@@ -6,19 +6,12 @@ macro_rules! counted_by {
         $(#[$about_kind:meta])* $Kind:ident { $($(#[$about:meta])* $variant:ident: $name:literal,)* }
         $(#[$about_each:meta])* $Each:ident
     ) => {
-        $(#[$about_kind])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        #[serde(rename_all = "snake_case")]
-        #[repr(u8)]
-        pub enum $Kind { $($(#[$about])* $variant,)* }
-
-        impl $Kind {
-            /// All kinds, in the order in which outputs list them.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
-
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
+        $crate::worded! {
+            $(#[$about_kind])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+            #[serde(rename_all = "snake_case")]
+            #[repr(u8)]
+            pub enum $Kind by name { $($(#[$about])* $variant = $name,)* }
         }
 
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
