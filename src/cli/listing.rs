@@ -93,7 +93,7 @@ impl Listing for LockCard {
     }
 
     fn columns<'c>() -> Columns<'c, &'c Self> {
-        Columns::new().words("strategy", |card: &&Self| card.marked_name()).words("how", |card| card.summary)
+        Columns::<&Self>::new().words("strategy", |card| card.marked_name()).words("how", |card| card.summary)
     }
 
     fn describe(&self) -> String {
@@ -167,7 +167,7 @@ impl Listing for FaultCard {
     }
 
     fn columns<'c>() -> Columns<'c, &'c Self> {
-        let named = Columns::new().words("fault", |card: &&Self| card.name);
+        let named = Columns::<&Self>::new().words("fault", |card| card.name);
         named.words("what", |card| card.summary).words("hits", |card| card.targets.noun())
     }
 
@@ -224,7 +224,7 @@ impl Listing for Shipped {
     }
 
     fn columns<'c>() -> Columns<'c, &'c Self> {
-        Columns::new().words("scenario", |one: &&Self| one.name).words("asks", |one| one.description())
+        Columns::<&Self>::new().words("scenario", |one| one.name).words("asks", |one| one.description())
     }
 
     fn describe(&self) -> String {

@@ -14,6 +14,7 @@ struct Entry<'c, R> {
 }
 
 impl<'c, R> Columns<'c, R> {
+    #[expect(clippy::new_without_default, reason = "a table without columns is no default")]
     pub fn new() -> Self {
         Self(Vec::new())
     }

@@ -39,7 +39,7 @@ impl View<'_> {
             ("orphans", orphans),
         ];
         let of_cells = remarks.iter().flat_map(|(what, remark)| {
-            let told = |cell| Some(format!("{what}: {}: {}", self.name(cell), remark(cell)?));
+            let told = move |cell| Some(format!("{what}: {}: {}", self.name(cell), remark(cell)?));
             self.cells.iter().filter_map(told)
         });
         violated.chain(doubts).chain(of_cells).collect()
