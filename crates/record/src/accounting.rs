@@ -234,7 +234,7 @@ const ALWAYS_THERE: &str = "zk_sum_node_deleted_watch_count";
 
 /// Result of a separate counting trial, whose frames between contenders and servers are read by a proxy. Its
 /// waits are discarded, because the proxy delays them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counting {
     /// Reason why nothing was counted; `None` if the trial succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -260,12 +260,13 @@ pub struct Counting {
 
 /// Cycles of each contender that are counted. A cycle is one acquire, hold and release, or an acquire that
 /// failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedTurns {
     /// All cycles but the first, in which a client may have to create nodes that it needs.
     AfterTheFirst,
     /// All cycles, because contenders had only one each.
+    #[default]
     All,
 }
 
@@ -288,16 +289,7 @@ pub struct Disagreement {
 
 impl Counting {
     pub fn failed(why: String) -> Self {
-        Self {
-            missing: Some(why),
-            turns: CountedTurns::All,
-            counted: WireCounts::default(),
-            by_release: None,
-            by_release_missing: None,
-            whole: WireCounts::default(),
-            whole_by_release: None,
-            client: None,
-        }
+        Self { missing: Some(why), ..Self::default() }
     }
 
     pub fn is_there(&self) -> bool {

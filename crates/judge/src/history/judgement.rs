@@ -114,7 +114,7 @@ pub struct WriteReport {
     pub across_clocks: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockReport {
     pub name: String,
     pub kind: LockKind,
@@ -148,25 +148,7 @@ pub struct LockReport {
 impl LockReport {
     /// Report on a lock without events.
     pub fn new(name: &str, kind: LockKind) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind,
-            acquired: 0,
-            failed: 0,
-            unknown: 0,
-            waited: 0,
-            seen_inside: 0,
-            contended: false,
-            several_clocks: false,
-            violations: Overlaps::default(),
-            zombies: Overlaps::default(),
-            uncertain: Overlaps::default(),
-            ignored_expiry: 0,
-            order: OrderReport::default(),
-            writes: WriteReport::default(),
-            stuck: 0,
-            unfinished: 0,
-        }
+        Self { name: name.to_owned(), kind, ..Self::default() }
     }
 }
 
