@@ -71,3 +71,74 @@ pub fn by_key<K: Ord, V>(rule: impl Fn(&mut V, V)) -> impl FnOnce(&mut BTreeMap<
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::measure::added_up;
+
+    #[derive(Debug, Clone, PartialEq)]
+    struct Seen {
+        times: u64,
+        longest: Option<u64>,
+        idle: Option<f64>,
+        first: Option<&'static str>,
+        slots: Vec<u64>,
+        kinds: BTreeMap<&'static str, u64>,
+        name: &'static str,
+        last: Option<u64>,
+    }
+
+    added_up!(Seen {
+        times,
+        longest: most,
+        idle: both(least),
+        first: first,
+        slots: zipped(add),
+        kinds: by_key(add),
+        name: keep,
+        last: clear,
+    });
+
+    #[test]
+    fn each_field_is_combined_by_its_rule_in_either_order() {
+        let one = Seen {
+            times: 1,
+            longest: None,
+            idle: Some(0.5),
+            first: None,
+            slots: vec![1, 2, 3],
+            kinds: [("a", 1), ("b", 2)].into(),
+            name: "one",
+            last: Some(1),
+        };
+        let other = Seen {
+            times: 2,
+            longest: Some(7),
+            idle: None,
+            first: Some("other"),
+            slots: vec![10],
+            kinds: [("b", 3), ("c", 4)].into(),
+            name: "other",
+            last: Some(2),
+        };
+        let both = Seen {
+            times: 3,
+            longest: Some(7),
+            idle: Some(0.5),
+            first: Some("other"),
+            slots: vec![11, 2, 3],
+            kinds: [("a", 1), ("b", 5), ("c", 4)].into(),
+            name: "one",
+            last: None,
+        };
+        assert_eq!(one.clone() + other.clone(), both);
+        assert_eq!(other + one, Seen { name: "other", ..both });
+        let (mut high, mut missing) = (Some(0.75), None);
+        super::both(least)(&mut high, Some(0.25));
+        super::both(least)(&mut missing, Some(0.25));
+        assert_eq!((high, missing), (Some(0.25), Some(0.25)));
+    }
+}
