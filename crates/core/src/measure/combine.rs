@@ -77,14 +77,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::measure::added_up;
 
     #[derive(Debug, Clone, PartialEq)]
     struct Seen {
         times: u64,
         longest: Option<u64>,
         idle: Option<f64>,
-        first: Option<&'static str>,
+        cause: Option<&'static str>,
         slots: Vec<u64>,
         kinds: BTreeMap<&'static str, u64>,
         name: &'static str,
@@ -95,7 +94,7 @@ mod tests {
         times,
         longest: most,
         idle: both(least),
-        first: first,
+        cause: first,
         slots: zipped(add),
         kinds: by_key(add),
         name: keep,
@@ -108,7 +107,7 @@ mod tests {
             times: 1,
             longest: None,
             idle: Some(0.5),
-            first: None,
+            cause: None,
             slots: vec![1, 2, 3],
             kinds: [("a", 1), ("b", 2)].into(),
             name: "one",
@@ -118,7 +117,7 @@ mod tests {
             times: 2,
             longest: Some(7),
             idle: None,
-            first: Some("other"),
+            cause: Some("other"),
             slots: vec![10],
             kinds: [("b", 3), ("c", 4)].into(),
             name: "other",
@@ -128,7 +127,7 @@ mod tests {
             times: 3,
             longest: Some(7),
             idle: Some(0.5),
-            first: Some("other"),
+            cause: Some("other"),
             slots: vec![11, 2, 3],
             kinds: [("a", 1), ("b", 5), ("c", 4)].into(),
             name: "one",
