@@ -19,6 +19,7 @@ use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
 use zklockbench_core::clock::micros;
 use zklockbench_core::evidence::Sensitivity;
 use zklockbench_core::units::{as_us, as_us_if_any};
+use zklockbench_core::worded;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnsembleChoice {
@@ -170,29 +171,23 @@ pub enum InDoubt {
     KeepSession,
 }
 
-/// What a holder does when it learns that its session has ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnLost {
-    /// It ends the hold at once.
-    #[default]
-    Stop,
-    /// It continues to hold as planned.
-    Ignore,
+worded! {
+    /// What a holder does when it learns that its session has ended.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum OnLost by name {
+        /// It ends the hold at once.
+        #[default]
+        Stop = "stop",
+        /// It continues to hold as planned.
+        Ignore = "ignore",
+    }
 }
 
 impl OnLost {
     /// Whether it is the default, which files of older versions imply.
     pub fn is_stop(&self) -> bool {
         *self == Self::Stop
-    }
-
-    /// Name in the scenario file and in outputs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Ignore => "ignore",
-        }
     }
 }
 

@@ -1,98 +1,66 @@
 //! Reactions of a lock to events that can hit a contender: the table under each card. A test compares it with
 //! observed behaviour.
 
-/// An event that can hit a contender while it acquires or releases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    CreateReplyLost,
-    CreateRequestLost,
-    CreatesExhausted,
-    ListReplyLost,
-    WatchReplyLost,
-    DeleteReplyLost,
-    DeleteRequestLost,
-    SessionMoved,
-    SessionExpired,
-    TimedOut,
-    TimedOutInBackOff,
-    OwnNodeDeleted,
-    ForeignChild,
-    NoDirectory,
-    DirectoryDeleted,
+use crate::worded;
+
+worded! {
+    /// An event that can hit a contender while it acquires or releases.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Event by name {
+        CreateReplyLost = "create's reply lost",
+        CreateRequestLost = "create's request lost",
+        CreatesExhausted = "creates exhausted",
+        ListReplyLost = "list's reply lost",
+        WatchReplyLost = "watch's reply lost",
+        DeleteReplyLost = "delete's reply lost",
+        DeleteRequestLost = "delete's request lost",
+        SessionMoved = "session moved",
+        SessionExpired = "session expired",
+        TimedOut = "timed out",
+        TimedOutInBackOff = "timed out in back-off",
+        OwnNodeDeleted = "own node deleted",
+        ForeignChild = "foreign child",
+        NoDirectory = "no directory",
+        DirectoryDeleted = "directory deleted",
+    }
 }
 
 impl Event {
-    pub const ALL: [Self; 15] = [
-        Self::CreateReplyLost,
-        Self::CreateRequestLost,
-        Self::CreatesExhausted,
-        Self::ListReplyLost,
-        Self::WatchReplyLost,
-        Self::DeleteReplyLost,
-        Self::DeleteRequestLost,
-        Self::SessionMoved,
-        Self::SessionExpired,
-        Self::TimedOut,
-        Self::TimedOutInBackOff,
-        Self::OwnNodeDeleted,
-        Self::ForeignChild,
-        Self::NoDirectory,
-        Self::DirectoryDeleted,
-    ];
-
-    pub fn name(self) -> &'static str {
-        self.in_words()[0]
-    }
-
     pub fn meaning(self) -> &'static str {
-        self.in_words()[1]
-    }
-
-    fn in_words(self) -> [&'static str; 2] {
         match self {
-            Self::CreateReplyLost => [
-                "create's reply lost",
-                "The request that makes its node is carried out, and the connection breaks before the answer comes.",
-            ],
-            Self::CreateRequestLost => {
-                ["create's request lost", "The connection breaks before that request reaches the server."]
+            Self::CreateReplyLost => {
+                "The request that makes its node is carried out, and the connection breaks before the answer comes."
             }
-            Self::CreatesExhausted => [
-                "creates exhausted",
+            Self::CreateRequestLost => "The connection breaks before that request reaches the server.",
+            Self::CreatesExhausted => {
                 "That request is lost as often as the lock sends it, of the last one only the reply. The number says how \
-                 often that is; without one, the lock never gives up, and three are lost.",
-            ],
-            Self::ListReplyLost => [
-                "list's reply lost",
+                 often that is; without one, the lock never gives up, and three are lost."
+            }
+            Self::ListReplyLost => {
                 "The reply to its first list after that is lost. Another holds the lock, and a stranger's node is in \
-                 the directory.",
-            ],
-            Self::WatchReplyLost => [
-                "watch's reply lost",
-                "The reply to the first request that sets a watch is lost, while another holds the lock.",
-            ],
-            Self::DeleteReplyLost => [
-                "delete's reply lost",
-                "The request by which it releases is carried out, and its reply is lost.",
-            ],
-            Self::DeleteRequestLost => ["delete's request lost", "That request does not reach the server."],
-            Self::SessionMoved => [
-                "session moved",
-                "The connection of a waiter breaks, and the next one is to another server, if there is one.",
-            ],
-            Self::SessionExpired => ["session expired", "The session of a waiter ends."],
-            Self::TimedOut => ["timed out", "The patience of a waiter ends."],
-            Self::TimedOutInBackOff => [
-                "timed out in back-off",
-                "As list's reply lost, and the patience ends before the pause that follows, if one does.",
-            ],
-            Self::OwnNodeDeleted => ["own node deleted", "Another client deletes the nodes of a waiter."],
-            Self::ForeignChild => ["foreign child", "The directory has a node that is not in the queue."],
-            Self::NoDirectory => ["no directory", "The lock's directory is missing when it comes."],
-            Self::DirectoryDeleted => [
-                "directory deleted",
-                "Another client deletes the lock's directory with its contents, while one contender holds and one waits.",
-            ],
+                 the directory."
+            }
+            Self::WatchReplyLost => {
+                "The reply to the first request that sets a watch is lost, while another holds the lock."
+            }
+            Self::DeleteReplyLost => {
+                "The request by which it releases is carried out, and its reply is lost."
+            }
+            Self::DeleteRequestLost => "That request does not reach the server.",
+            Self::SessionMoved => {
+                "The connection of a waiter breaks, and the next one is to another server, if there is one."
+            }
+            Self::SessionExpired => "The session of a waiter ends.",
+            Self::TimedOut => "The patience of a waiter ends.",
+            Self::TimedOutInBackOff => {
+                "As list's reply lost, and the patience ends before the pause that follows, if one does."
+            }
+            Self::OwnNodeDeleted => "Another client deletes the nodes of a waiter.",
+            Self::ForeignChild => "The directory has a node that is not in the queue.",
+            Self::NoDirectory => "The lock's directory is missing when it comes.",
+            Self::DirectoryDeleted => {
+                "Another client deletes the lock's directory with its contents, while one contender holds and one waits."
+            }
         }
     }
 
@@ -120,23 +88,13 @@ pub enum Outcome {
     TimesOutAndLeaves,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailedWith {
-    ConnectionLoss,
-    SessionExpired,
-    NoNode,
-    OwnNodeMissing,
-}
-
-impl FailedWith {
-    /// The error's name in session messages.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::ConnectionLoss => "connection loss",
-            Self::SessionExpired => "session expired",
-            Self::NoNode => "no node",
-            Self::OwnNodeMissing => "own node missing",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FailedWith by in_words {
+        ConnectionLoss = "connection loss",
+        SessionExpired = "session expired",
+        NoNode = "no node",
+        OwnNodeMissing = "own node missing",
     }
 }
 
