@@ -198,7 +198,7 @@ impl Search<'_> {
             return Ok(self.headroom());
         }
         let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
-        let below = below.ok_or("no load is found that surely holds")?;
+        let below = below.ok_or("no load was found that certainly meets it")?;
         let factor = self.last_that_holds(below, By::Middle).factor;
         let limit = match self.load.is_closed() {
             true => format!("{} clients", self.load.clone().times(factor).sessions()),

@@ -49,7 +49,7 @@ impl Why {
             Self::Repeat => "repeat",
             Self::Objective => "narrow down the objective",
             Self::Collapse => "narrow down the collapse",
-            Self::Precision => "know it more precisely",
+            Self::Precision => "narrow the intervals",
         }
     }
 }
