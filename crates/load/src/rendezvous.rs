@@ -188,8 +188,8 @@ impl Rendezvous {
         let is_begun = is_there(&self.client, &begun).await.map_err(|error| failed(&begun, error))?;
         if is_begun {
             return Err(Error::usage(format!(
-                "the run {} has begun without this {}: a worker can't come back to a run; start all of them again with \
-                 another --run-id",
+                "the run {} has begun without this {}: a worker cannot rejoin a run; restart all of them \
+                 with another --run-id",
                 self.name(),
                 self.slice
             )));
@@ -200,7 +200,8 @@ impl Rendezvous {
         match self.client.create(&path, &data, &ephemeral).await {
             Ok(_) => Ok(()),
             Err(ClientError::NodeExists) => Err(Error::usage(format!(
-                "there is a worker {} in the run {} already: give each its own --index, or wait {} s if it was just killed",
+                "worker {} is already in the run {}: give each worker its own --index, or wait {} s if it \
+                 was just killed",
                 self.slice.index,
                 self.name(),
                 SESSION.as_secs()

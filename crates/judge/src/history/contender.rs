@@ -147,9 +147,9 @@ pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn),
 fn doing(at: At) -> &'static str {
     match at {
         At::Outside => "does not hold it",
-        At::Asking => "is still asking for it",
+        At::Asking => "is still requesting it",
         At::Inside => "holds it",
-        At::AskingAgain => "holds it and asks for it again",
+        At::AskingAgain => "holds it and requests it again",
         At::Easing => "is releasing one of several acquires",
         At::Leaving => "is releasing it",
         At::NotLet => "has tried to release it, without success",

@@ -228,8 +228,8 @@ impl Conductor<'_> {
             };
             let (address, seconds) = (&server.address, unread.as_secs_f64());
             (self.sink)(EnvironmentEvent::Warning(&format!(
-                "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and may have left a \
-                 request aside (ZOOKEEPER-4537)"
+                "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and \
+                 may have kept a request waiting (ZOOKEEPER-4537)"
             )));
         }
     }
