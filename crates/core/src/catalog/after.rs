@@ -52,43 +52,45 @@ impl Event {
         match self {
             Self::CreateReplyLost => [
                 "create's reply lost",
-                "The request that makes its node is carried out, and the connection breaks before the answer comes.",
+                "The request that creates its node is executed, but the connection breaks before the reply \
+                 arrives.",
             ],
             Self::CreateRequestLost => {
                 ["create's request lost", "The connection breaks before that request reaches the server."]
             }
             Self::CreatesExhausted => [
                 "creates exhausted",
-                "That request is lost as often as the lock sends it, of the last one only the reply. The number says how \
-                 often that is; without one, the lock never gives up, and three are lost.",
+                "That request is lost each time that the lock sends it, but of the last one only the \
+                 reply. The number is how often the lock sends it; without a number, the lock never gives \
+                 up, and three are lost.",
             ],
             Self::ListReplyLost => [
                 "list's reply lost",
-                "The reply to its first list after that is lost. Another holds the lock, and a stranger's node is in \
-                 the directory.",
+                "The reply to its first list after that is lost. Another contender holds the lock, and the \
+                 directory has a node of another program.",
             ],
             Self::WatchReplyLost => [
                 "watch's reply lost",
-                "The reply to the first request that sets a watch is lost, while another holds the lock.",
+                "The reply to the first request that sets a watch is lost, while another contender holds \
+                 the lock.",
             ],
-            Self::DeleteReplyLost => [
-                "delete's reply lost",
-                "The request by which it releases is carried out, and its reply is lost.",
-            ],
+            Self::DeleteReplyLost => {
+                ["delete's reply lost", "The request that releases is executed, but its reply is lost."]
+            }
             Self::DeleteRequestLost => ["delete's request lost", "That request does not reach the server."],
             Self::SessionMoved => [
                 "session moved",
-                "The connection of a waiter breaks, and the next one is to another server, if there is one.",
+                "A waiter's connection breaks, and it reconnects, to another server if there is one.",
             ],
-            Self::SessionExpired => ["session expired", "The session of a waiter ends."],
-            Self::TimedOut => ["timed out", "The patience of a waiter ends."],
+            Self::SessionExpired => ["session expired", "A waiter's session ends."],
+            Self::TimedOut => ["timed out", "A waiter's timeout ends."],
             Self::TimedOutInBackOff => [
                 "timed out in back-off",
-                "As list's reply lost, and the patience ends before the pause that follows, if one does.",
+                "As under `list's reply lost`, but the timeout ends before the pause that may follow.",
             ],
-            Self::OwnNodeDeleted => ["own node deleted", "Another client deletes the nodes of a waiter."],
+            Self::OwnNodeDeleted => ["own node deleted", "Another client deletes a waiter's nodes."],
             Self::ForeignChild => ["foreign child", "The directory has a node that is not in the queue."],
-            Self::NoDirectory => ["no directory", "The lock's directory is missing when it comes."],
+            Self::NoDirectory => ["no directory", "The lock's directory is missing when it arrives."],
             Self::DirectoryDeleted => [
                 "directory deleted",
                 "Another client deletes the lock's directory with its contents, while one contender holds and one waits.",
@@ -150,7 +152,7 @@ impl Outcome {
             Self::GoesOn if is_of_release => "succeeds".into(),
             Self::GoesOn => "gets the lock".into(),
             Self::WithoutNode => {
-                "gets the lock without a node, so the next to come may be let in as well".into()
+                "gets the lock without a node, so the next to arrive may enter as well".into()
             }
             Self::Fails(with) => format!("fails: {}; {GONE}", with.in_words()),
             Self::FailsAndLeaves(with) => format!("fails: {}; {LEFT}", with.in_words()),
