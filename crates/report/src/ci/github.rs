@@ -30,7 +30,7 @@ pub fn summary(document: &CiReport, most: usize) -> String {
     }
     let troubles = document.troubles();
     page.list(
-        "| check | came to | why |\n| --- | --- | --- |\n",
+        "| check | verdict | why |\n| --- | --- | --- |\n",
         troubles.iter().map(|check| trouble(check)),
         ["more check did not pass", "more checks did not pass"],
     );

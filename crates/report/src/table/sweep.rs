@@ -266,7 +266,7 @@ fn failures(file: &SweepFile) -> Option<Grid> {
         .numbers("times", |(.., failure)| Value::Count(failure.times as u64))
         .spare(1)
         .grid("What failures cost at each point", if second.is_some() { 3 } else { 2 }, rows)
-        .noted("Medians over the times, with the least and the most.");
+        .noted("Medians, with minimum and maximum.");
     (!grid.is_empty()).then_some(grid)
 }
 

@@ -117,7 +117,7 @@ impl View<'_> {
         let timeout = format_duration(timeout);
         (!all.is_empty()).then(|| {
             format!(
-                "overran: {}: the timeout of {timeout} was outlived by {}",
+                "overran: {}: the timeout of {timeout} was exceeded by {}",
                 self.name(cell),
                 all.join(" and ")
             )
@@ -155,7 +155,7 @@ impl View<'_> {
         let saturated = (saturated > 0).then(|| {
             let samples = counted(saturated, "sample counts", "samples count");
             let longest = format_micros(HIGHEST_US);
-            format!("too long: {of}: {samples} as {longest} but took longer")
+            format!("too long: {of}: {samples} as {longest}, but took longer")
         });
         let elections = trial
             .unexplained_elections()
