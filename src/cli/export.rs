@@ -48,7 +48,7 @@ pub struct Outputs {
     /// Write verdicts and gates as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate what did not pass
+    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate whatever did not pass
     #[arg(long)]
     pub github: bool,
     /// Write bigger-is-better.json and smaller-is-better.json for github-action-benchmark

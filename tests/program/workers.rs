@@ -253,7 +253,7 @@ fn loads_impossible_for_workers_are_refused_before_any_request() {
     assert!(told(CLOSED, 0).contains("8 contenders can't be spread over 9 workers"));
     assert!(told(CLOSED, 9).contains("there is no worker 9 of 9"));
     let batch = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"batch\"\n";
-    assert!(told(batch, 0).contains("a batch has one conductor"));
+    assert!(told(batch, 0).contains("one process coordinates a batch"));
     let place = |name, value| {
         let scenario = bench.path("scenario.toml");
         let arguments = ["worker", scenario.to_str().unwrap(), "--run-id", "x", "--connect", "127.0.0.1:1"];

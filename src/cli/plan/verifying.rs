@@ -169,8 +169,8 @@ impl Verifying<'_> {
     ) -> Result<Verification, Error> {
         let nothing = |why: &str| Error::environment(why);
         let answer = plan.answers.iter().find(|answer| answer.strategy == strategy);
-        let answer = answer.ok_or_else(|| nothing("it has no answer"))?;
-        let fit = answer.fit.as_ref().ok_or_else(|| nothing("nothing was predicted of it"))?;
+        let answer = answer.ok_or_else(|| nothing("the plan has no answer for it"))?;
+        let fit = answer.fit.as_ref().ok_or_else(|| nothing("nothing was predicted for it"))?;
         let name = format!("{VERIFIES}1");
         let own = load(self.args, self.asked, (&name, strategy), times_at_most(answer))?;
         countdown.note(&format!("verifying {strategy}: {}", own.said));
