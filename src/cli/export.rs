@@ -26,7 +26,8 @@ pub struct ExportArgs {
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     if !args.outputs.is_any() {
         return Err(Error::usage(
-            "no output is asked for; name one, e.g. --junit junit.xml (zklockbench export --help lists them)",
+            "no output was requested; name one, e.g. --junit junit.xml (zklockbench export --help lists \
+             them)",
         ));
     }
     let (stored, gated) = (zklockbench_results::read(&args.run)?, Gated::of_stored(&args.run)?);

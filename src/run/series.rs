@@ -401,7 +401,7 @@ fn lock(path: &Path) -> Result<Option<File>, Error> {
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(lock)),
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(Error::usage(format!("{} is in use: its series is still going on", path.display())))
+            Err(Error::usage(format!("{} is in use: its series is still in progress", path.display())))
         }
         Err(_) => Ok(None),
     }

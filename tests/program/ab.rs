@@ -34,7 +34,7 @@ fn two_blocks_are_measured_stored_and_inconclusive() {
     // Then two blocks are too few for a verdict, as reported before and after
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
-    assert!(said.contains("2 blocks cannot decide 3 comparisons: that takes at least 7"), "{said}");
+    assert!(said.contains("2 blocks cannot decide 3 comparisons: that needs at least 7"), "{said}");
     assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
     assert!(
         shown.trim_start().starts_with("Inconclusive: whether B is worse than A is not known"),

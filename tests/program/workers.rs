@@ -285,7 +285,7 @@ fn workers_wait_for_a_late_one_and_end_if_one_never_arrives() {
     let waiting = [0, 1].map(|index| job.start(index, &["--wait", "2s"]));
     for output in ended(waiting.into()) {
         assert_eq!(code(&output), Some(3), "{}", stderr(&output));
-        assert!(stderr(&output).contains("worker 2 did not come in time"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("worker 2 did not arrive in time"), "{}", stderr(&output));
     }
     assert!(!job.part(0).exists() && !job.part(1).exists());
 }

@@ -176,8 +176,8 @@ impl Protection {
     pub fn hazard(self) -> Option<&'static str> {
         (self == Self::Unsynced).then_some(
             "After a lost response to its create it looks for the node once, and without a sync. A server that lags can hide\n\
-             it, and one that stood still can apply the create later. It then has a second node, and the first keeps its place\n\
-             until the session ends.",
+             it, and one that was paused can apply the create later. It then has a second node, and the first keeps its\n\
+             position until the session ends.",
         )
     }
 }

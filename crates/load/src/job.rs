@@ -131,8 +131,12 @@ impl Job {
                 let path = format!("{}/{node}", self.runs());
                 let read = now.data(&path).await;
                 let data = read.map_err(|error| refused(&self.target, "read", &path, error))?;
-                let run = serde_json::from_slice(&data)
-                    .map_err(|error| Error::usage(format!("{path} is of another version: {error}")))?;
+                let run = serde_json::from_slice(&data).map_err(|error| {
+                    Error::usage(format!(
+                        "{path} was written by a different version: \
+                        {error}"
+                    ))
+                })?;
                 return Ok(Some((node, run)));
             }
             if is_over {

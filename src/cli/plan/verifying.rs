@@ -179,7 +179,12 @@ impl Verifying<'_> {
         let stored = zklockbench_results::read(&run)?;
         let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
         let order = card(strategy).as_ref().map_or(Order::Fifo, order);
-        let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
+        let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| {
+            nothing(
+                "its run had a different \
+            load",
+            )
+        })?;
         let (fitted, _) = self.stored_evidence.evidence(strategy, false).usable();
         let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
         let mut verified = verify(attempt, &plan.question, self.args.seed).map_err(Error::Environment)?;

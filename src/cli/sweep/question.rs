@@ -196,9 +196,9 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
         (
             !overrides.contenders.is_empty() && swept(Variable::Contenders),
             "--contenders",
-            "it is what is swept",
+            "the sweep sets it",
         ),
-        (overrides.place.servers.is_some() && swept(Variable::Servers), "--servers", "it is what is swept"),
+        (overrides.place.servers.is_some() && swept(Variable::Servers), "--servers", "the sweep sets it"),
         (
             overrides.repetitions.is_some(),
             "--repetitions",
@@ -215,7 +215,10 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
         ),
     ];
     match refused.iter().find(|(is_given, ..)| *is_given) {
-        Some((_, option, why)) => Err(Error::usage(format!("{option} does not go with a sweep here: {why}"))),
+        Some((_, option, why)) => Err(Error::usage(format!(
+            "{option} cannot be used with this sweep: \
+            {why}"
+        ))),
         None => Ok(()),
     }
 }
@@ -232,11 +235,12 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     if let Load::Open(open) = &scenario.load
         && matches!(open.arrivals, zklockbench_scenario::Arrivals::Replay(_))
     {
-        return refused("arrivals from a file cannot be swept: choose another process of arrivals".into());
+        return refused("arrivals from a file cannot be swept: choose another arrival process".into());
     }
     if swept(Variable::Rate) && scenario.load.open().is_none() {
         return refused(format!(
-            "rate cannot be swept: the scenario's load is {}, in which contenders come again when they are served; sweep \
+            "rate cannot be swept: the scenario's load is {}, in which contenders return once they have \
+             been served; sweep \
              contenders instead, or write load = \"open\" and a rate",
             scenario.load.name()
         ));

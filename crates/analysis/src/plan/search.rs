@@ -133,7 +133,7 @@ impl Search<'_> {
             return Verdict::Held;
         }
         Verdict::unknown(format!(
-            "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
+            "{} would wait at a lock, but {} at most were measured, and each waiter makes a handoff longer",
             number(waiting),
             number(self.fit.range.waiting_to)
         ))

@@ -150,7 +150,9 @@ impl Compose {
 
     pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
         let member = number.checked_sub(1).and_then(|index| self.members.get(index));
-        member.ok_or_else(|| format!("there is no server {number}: they are 1 to {}", self.members.len()))
+        member.ok_or_else(|| {
+            format!("there is no server {number}: they are numbered 1 to {}", self.members.len())
+        })
     }
 
     pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
@@ -195,7 +197,7 @@ impl Compose {
             ("compose file", self.file.display().to_string()),
             ("image", images.join(", ")),
             ("docker", engine.map_or_else(|_| "not known".into(), |told| told.trim().to_owned())),
-            ("clients come by", "published ports, through Docker's forwarding".into()),
+            ("clients connect through", "published ports, through Docker's forwarding".into()),
         ];
         pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }

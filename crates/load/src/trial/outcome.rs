@@ -191,7 +191,7 @@ impl Conductor<'_> {
     fn wrong_holds(&self, short: ShortHolds, window: Window) -> Vec<String> {
         let short = (short.count > 0).then(|| {
             let holds = counted(short.count, "hold was", "holds were");
-            format!("{holds} shorter than asked for, by up to {}", format_micros(short.lacked_us))
+            format!("{holds} shorter than requested, by up to {}", format_micros(short.lacked_us))
         });
         // Overlapping holds explain a deviation.
         let was_crowded = self.shared.lock_states.used().any(LockState::was_crowded);

@@ -104,7 +104,7 @@ fn columns(document: &CiReport) -> Vec<Figure> {
 fn heading(columns: &[Figure]) -> String {
     let names: String = columns.iter().map(|figure| format!(" {} |", text(&figure.to_string()))).collect();
     format!(
-        "| strategy, contenders | sound | verdict |{names}\n| --- | ---: | --- |{}\n",
+        "| strategy, contenders | valid | verdict |{names}\n| --- | ---: | --- |{}\n",
         " ---: |".repeat(columns.len())
     )
 }

@@ -136,7 +136,7 @@ const fn name(outcome: Outcome) -> &'static str {
         Outcome::TimedOut => "timed out",
         Outcome::SessionExpired => "session expired",
         Outcome::ConnectionLost => "connection lost",
-        Outcome::Cancelled => "told to stop",
+        Outcome::Cancelled => "cancelled",
         Outcome::Failed => "failed",
         Outcome::Crashed => "crashed",
     }

@@ -237,7 +237,7 @@ pub(crate) fn failures(plan: &PlanFile) -> Option<Grid> {
         .numbers("no lock for", |(_, cost)| Value::or_missing(cost.gap, measured))
         .explained("the longest time that a wanted lock was not acquired")
         .numbers("requests", |(_, cost)| Value::or_missing(cost.requests, Value::Amount))
-        .explained("of your load, those that come each time until the queue is as short as before")
+        .explained("those of your load that arrive each time until the queue is as short as before")
         .numbers("sessions lost", |(_, cost)| Value::or_missing(cost.sessions_lost, Value::Amount))
         .explained("sessions that end each time, excluding that of a killed client")
         .numbers("usual wait", |(_, cost)| Value::or_missing(cost.usual_wait_us, Value::Duration))
@@ -439,7 +439,7 @@ pub(crate) fn checked_failures(one: &Verification) -> Option<Grid> {
         .words("failure", |failure| failure.fault.as_str())
         .numbers("times", |failure| Value::Count(failure.times as u64))
         .numbers("p99 predicted", |failure| measured(failure.predicted))
-        .explained("of the waits of those that came around a failure, on restarted servers")
+        .explained("of the waits of requests that arrived around a failure, on restarted servers")
         .numbers("p99 measured", |failure| measured(failure.measured))
         .words("within 30 %", |failure| {
             let unknown = || Value::verdict("not known", Tone::Doubtful);
