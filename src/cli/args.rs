@@ -60,7 +60,7 @@ const VERSION: &str = if env!("ZKLOCKBENCH_COMMIT").is_empty() {
 pub enum Command {
     /// Run a scenario: measure, check, write results and charts
     Run(Box<RunArgs>),
-    /// Make one part of a run's load, as one of several processes on one machine or on many
+    /// Generate one part of a run's load, as one of several processes on one machine or on many
     Worker(Box<WorkerArgs>),
     /// Merge the parts that workers left into one run: judge it, and write results and charts
     Merge(Box<MergeArgs>),
@@ -118,7 +118,8 @@ pub struct RunArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     #[arg(required_unless_present = "resume")]
     pub scenario: Option<PathBuf>,
-    /// Resume the run that left this directory: run its missing trials. --connect, --compose and --allow-faults are given again
+    /// Resume the run that left this directory: run its missing trials. Give --connect, --compose and
+    /// --allow-faults again
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "history", "threads", "out", "run_id"])]
     pub resume: Option<PathBuf>,
     /// Record what each contender did in trials/NNN.history.jsonl, for `check`
@@ -180,7 +181,8 @@ pub struct BaselineAddArgs {
     /// The store; created if missing
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// The commit that was measured [default: as CI says, or of the repository that this directory is in, or of the zklockbench
+    /// The commit that was measured [default: as CI reports, or of the repository that this directory is in,
+    /// or of the zklockbench
     /// that measured it]
     #[arg(long, value_name = "SHA")]
     pub commit: Option<String>,
@@ -393,7 +395,7 @@ pub struct CheckArgs {
     /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
-    /// Error rate to exclude for a verdict of held, e.g. 0.99@1%; of a run, where that is more than it asked for itself
+    /// Error rate to exclude for a verdict of held, e.g. 0.99@1%; for a run, only if it is stricter than the run's own
     #[arg(long, value_name = "P@RATE", value_parser = str::parse::<Sensitivity>)]
     pub evidence: Option<Sensitivity>,
     /// Also write it as a page
@@ -505,7 +507,7 @@ pub struct DriverCheckArgs {
     /// Try only this check, e.g. exclusion; may be repeated [default: all]
     #[arg(long = "only", value_name = "CHECK")]
     pub only: Vec<String>,
-    /// How many contenders want the lock at once where its exclusion is checked
+    /// Number of contenders that compete for the lock while its exclusion is checked
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub contenders: u16,
     // A local ensemble has one server unless --servers says otherwise.
@@ -533,7 +535,7 @@ pub enum EnsembleCommand {
 
 #[derive(Debug, Args)]
 pub struct UpArgs {
-    /// How many servers
+    /// Number of servers
     #[arg(long, default_value = "3",
           value_parser = PossibleValuesParser::new(["1", "3", "5"]).try_map(|servers| servers.parse::<usize>()))]
     pub servers: usize,

@@ -383,7 +383,7 @@ fn page(path: &Path, verdict: &Verdict, counted: &str, sections: Vec<Section>) -
 }
 
 fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section> {
-    let locks = table("What was seen of each lock", grid(judgement.locks.iter()), "");
+    let locks = table("Evidence about each lock", grid(judgement.locks.iter()), "");
     let excerpt = |one: &ShownFinding<'_>| Block::Code {
         caption: one.title(),
         text: one.excerpt().collect::<Vec<_>>().join("\n"),
@@ -409,7 +409,7 @@ fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
     let trials = table("The verdict on each trial", trials.table, "");
     vec![
         section("trials", "Trials", trials),
-        section("changed", "Other verdicts than recorded", noted(changed.to_vec())),
+        section("changed", "Verdicts that differ from the record", noted(changed.to_vec())),
     ]
 }
 

@@ -137,7 +137,7 @@ fn show(ready: &Ready, locks: &[String], all: &[Finding], args: &DriverCheckArgs
 }
 
 fn next(ready: &Ready, locks: &[String], program: &str) -> String {
-    const NOT_TRIED: &str = "Nothing here says what becomes of a lock under faults.";
+    const NOT_TRIED: &str = "These checks do not cover faults.";
     match locks.first() {
         Some(lock) if ready.system == LockCard::ZOOKEEPER => format!(
             "{NOT_TRIED} Next: zklockbench run faults/leader-killed --driver my={} --strategies my:{}",
@@ -226,14 +226,14 @@ mod tests {
         let last = next(&ready(), &["Lock".to_owned()], "python3 my-lock.py");
         assert_eq!(
             last,
-            "Nothing here says what becomes of a lock under faults. Next: zklockbench run faults/leader-killed --driver \
+            "These checks do not cover faults. Next: zklockbench run faults/leader-killed --driver \
              my='python3 my-lock.py' --strategies my:Lock"
         );
         // Faults that break servers do not affect locks of other systems.
         let mut other = ready();
         other.system = "redis".into();
         let last = next(&other, &["Lock".to_owned()], "drivers/redis/run");
-        assert_eq!(last, "Nothing here says what becomes of a lock under faults.");
+        assert_eq!(last, "These checks do not cover faults.");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn named(text: &str) -> Result<DriverCommand, String> {
     if name.is_empty() || name.starts_with('-') || !name.chars().all(fine) {
         return Err(format!("`{name}` is not a name: lower-case letters, digits and hyphens, as in {AS_IN}"));
     }
-    let words = shlex::split(command).ok_or_else(|| format!("`{command}` has a quote without its end"))?;
+    let words = shlex::split(command).ok_or_else(|| format!("`{command}` has an unclosed quote"))?;
     let (program, arguments) = words.split_first().ok_or_else(how)?;
     let (name, program) = (name.to_owned(), program.clone());
     Ok(DriverCommand { name, program, arguments: arguments.to_vec() })
@@ -161,7 +161,8 @@ pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
     for (name, lock) in used(names(scenario), driven) {
         if scenario.acquire_timeout.is_some() && !may_time_out(lock) {
             return Err(Error::usage(format!(
-                "`{name}` knows no timeout, as its driver says: leave `acquire_timeout` out, or `{name}`"
+                "`{name}` does not support timeouts, as its driver declares: leave `acquire_timeout` out, \
+                 or `{name}`"
             )));
         }
         let faults = scenario.faults.iter().filter_map(|choice| fault::find(&choice.kind));
@@ -189,13 +190,13 @@ pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
     }
     // The fault would not affect the lock, which would then seem immune.
     let what = match fault.needs {
-        Capability::Contenders if fault.name == "expire" => "a session of ZooKeeper's",
+        Capability::Contenders if fault.name == "expire" => "a ZooKeeper session",
         Capability::Contenders => return None,
-        Capability::Proxies => "connections to ZooKeeper's servers",
-        Capability::Processes | Capability::Isolation | Capability::Links => "ZooKeeper's servers",
+        Capability::Proxies => "connections to ZooKeeper servers",
+        Capability::Processes | Capability::Isolation | Capability::Links => "ZooKeeper servers",
     };
     Some(format!(
-        "is not ZooKeeper's and does not use {what}, which the fault breaks; `crash` and `freeze` touch it"
+        "is not a ZooKeeper lock and does not use {what}, which the fault breaks; `crash` and `freeze` work"
     ))
 }
 

@@ -85,7 +85,7 @@ fn lock(label: &str) -> Result<Lock, Error> {
     let card = listing::strategy(name)?;
     if card.system != LockCard::ZOOKEEPER {
         return Err(Error::usage(format!(
-            "`{name}` is not a lock of ZooKeeper's; explore reads its protocol only"
+            "`{name}` is not a ZooKeeper lock; explore reads only ZooKeeper's protocol"
         )));
     }
     let mut set: Vec<String> = words.map(setting).collect::<Result<_, _>>()?;
@@ -111,7 +111,7 @@ fn lock(label: &str) -> Result<Lock, Error> {
 fn setting(word: &str) -> Result<String, Error> {
     let (name, value) = word.split_once('=').ok_or_else(|| {
         Error::usage(format!(
-            "`{word}` is no parameter: write `name=value` after the strategy, in one word for the shell"
+            "`{word}` is not a parameter: write `name=value` after the strategy, in one word for the shell"
         ))
     })?;
     let is_plain = value.parse::<i64>().is_ok() || matches!(value, "true" | "false");
@@ -346,7 +346,7 @@ fn read_case(file: &Path) -> Result<Case, Error> {
     let wrong = |what: String| Error::usage(format!("{}: {what}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let case: Case =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("no case of an exploration: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| wrong(format!("not an exploration case: {error}")))?;
     match (case.case, case.schedule.contenders) {
         (CASE, 1..=8) => Ok(case),
         (CASE, count) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),

@@ -26,7 +26,8 @@ pub struct ExportArgs {
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     if !args.outputs.is_any() {
         return Err(Error::usage(
-            "no output is asked for; name one, e.g. --junit junit.xml (zklockbench export --help lists them)",
+            "no output was requested; name one, e.g. --junit junit.xml (zklockbench export --help lists \
+             them)",
         ));
     }
     let (stored, gated) = (zklockbench_results::read(&args.run)?, Gated::of_stored(&args.run)?);
@@ -48,7 +49,7 @@ pub struct Outputs {
     /// Write verdicts and gates as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate what did not pass
+    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate whatever did not pass
     #[arg(long)]
     pub github: bool,
     /// Write bigger-is-better.json and smaller-is-better.json for github-action-benchmark

@@ -69,7 +69,7 @@ fn from_logs(args: &LearnArgs, stop: &CancellationToken) -> Result<Exit, Error> 
 /// Directory for data that do not fit into memory.
 fn scratch() -> Result<tempfile::TempDir, Error> {
     tempfile::tempdir()
-        .map_err(|error| Error::environment(format!("cannot make a temporary directory: {error}")))
+        .map_err(|error| Error::environment(format!("cannot create a temporary directory: {error}")))
 }
 
 fn source(

@@ -100,7 +100,7 @@ impl Listing for LockCard {
         let mut text = head(&self.marked_name(), self.summary, self.source, &self.described());
         for after in self.after {
             let with = after.with.map(|with| format!(", with {with}")).unwrap_or_default();
-            text += &format!("\nWhat comes after{with}:\n");
+            text += &format!("\nAfter an event{with}:\n");
             text.extend(
                 after.rows(&self.after[0]).iter().map(|row| format!("  {}: {}\n", row.after, row.it)),
             );
@@ -149,7 +149,7 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
         if given.fifo { "order of arrival" } else { "no order" },
         if given.reentrant { "reentrant" } else { "not reentrant" },
         given.protection.in_words(),
-        if given.watches { "waits by watches" } else { "waits by looking again" },
+        if given.watches { "waits by watches" } else { "waits by polling" },
     ]
     .into()
 }

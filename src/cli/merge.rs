@@ -48,7 +48,7 @@ fn read(named: &[PathBuf]) -> Result<Vec<StoredPart>, Error> {
     for dir in named {
         let found = layout::runs_in(dir)?;
         if found.is_empty() {
-            return Err(Error::usage(format!("{} holds no part of a run", dir.display())));
+            return Err(Error::usage(format!("{} contains no part of a run", dir.display())));
         }
         dirs.extend(found);
     }

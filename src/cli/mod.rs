@@ -212,7 +212,7 @@ async fn reading<T: Send + 'static>(
         done = &mut work => done,
         () = stop.cancelled() => tokio::time::timeout(ENDS_WITHIN, work).await.map_err(|_| Error::Interrupted)?,
     };
-    done.map_err(|error| Error::environment(format!("the reading failed: {error}")))?
+    done.map_err(|error| Error::environment(format!("reading failed: {error}")))?
 }
 
 fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {

@@ -85,10 +85,10 @@ impl ScenarioFile {
         const NAME: &str = "the scenario of the run";
         let traces = |file: &Path, columns: &Columns| {
             let TraceFile { arrivals, sha256 } = read_trace(Path::new(""), file, columns)
-                .map_err(|why| format!("{why}; start in the directory that its path begins in"))?;
+                .map_err(|why| format!("{why}; start in the directory that its path is relative to"))?;
             match run.replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
                 true => Ok(arrivals),
-                false => Err(format!("{} is not as it was when the run began", file.display())),
+                false => Err(format!("{} has changed since the run began", file.display())),
             }
         };
         // Whether its faults are possible on this host is checked elsewhere.
@@ -273,8 +273,8 @@ impl Overrides {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{file}: a scenario's `compose` key starts nothing, because a Compose file can do anything to this host. \
-             Look at {} and, if you trust it, name it on the command line: --compose FILE",
+            "{file}: a scenario's `compose` key starts nothing, because a Compose file can do anything to \
+             this host. Inspect {} and, if you trust it, name it on the command line: --compose FILE",
             compose.display()
         )))
     }

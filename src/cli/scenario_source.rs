@@ -114,7 +114,7 @@ pub fn read_trace(directory: &Path, file: &Path, columns: &Columns) -> Result<Tr
     let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());
     let found = std::fs::metadata(&path).map_err(|error| cannot(&error.to_string()))?;
     if !found.is_file() {
-        return Err(cannot("it is no file"));
+        return Err(cannot("it is not a file"));
     }
     if path.extension().is_some_and(|extension| extension == "jsonl") {
         let arrivals = of_history(&path)?;
@@ -193,7 +193,7 @@ impl Asks {
             return Ok(());
         }
         Err(format!(
-            "line {line}: its clock is `{clock}`, that of others `{first}`; replay the events of one"
+            "line {line}: its clock is `{clock}`, that of earlier lines `{first}`; replay the events of one"
         ))
     }
 
@@ -287,7 +287,7 @@ mod tests {
             missing.contains("no-such.csv: No such file") && missing.contains("; name a CSV"),
             "{missing}"
         );
-        assert!(told("dev/zero").contains("it is no file"));
+        assert!(told("dev/zero").contains("it is not a file"));
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
             r#""t_us":2,"clock":"y","contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
         ]);
         let told = read_file(&two).unwrap_err();
-        assert!(told.contains("line 3: its clock is `y`, that of others `x`; replay"), "{told}");
+        assert!(told.contains("line 3: its clock is `y`, that of earlier lines `x`; replay"), "{told}");
         let broken = history(&[r#""t_us":1,"contender":1,"op":"acquire","lock":7,"phase":"invoke""#, ""]);
         let told = read_file(&broken).unwrap_err();
         assert!(told.contains("2"), "{told}");

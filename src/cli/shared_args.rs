@@ -19,12 +19,12 @@ use zklockbench_zk::{Access, Sasl, Secret, Tls, TlsFiles};
 /// What `compare`, `ab` and `baseline check` compare, and how strictly.
 #[derive(Debug, Args)]
 pub struct Judging {
-    /// Figure to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
-    #[arg(long = "figure", value_name = "FIGURE", value_parser = figures::named)]
+    /// Metric to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
+    #[arg(long = "figure", value_name = "METRIC", value_parser = figures::named)]
     pub figures: Vec<Figure>,
-    /// The smallest difference that matters, of all figures (5%) or of one (wait.p99=20%); may be repeated [default: of
-    /// `ab` 5%, otherwise each figure has its own]
-    #[arg(long = "margin", value_name = "[FIGURE=]PERCENT", value_parser = margin)]
+    /// The smallest difference that matters, of all metrics (5%) or of one (wait.p99=20%); may be repeated [default: of
+    /// `ab` 5%, otherwise each metric has its own]
+    #[arg(long = "margin", value_name = "[METRIC=]PERCENT", value_parser = margin)]
     pub margins: Vec<Margin>,
     /// Largest acceptable probability of a false alarm over all comparisons
     #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
@@ -167,7 +167,7 @@ pub struct SharingArgs {
 /// What makes the load.
 #[derive(Debug, Clone, Default, Args)]
 pub struct GeneratorArgs {
-    /// On an existing ensemble, let faults and simulated distance hit the command's own contenders and connections
+    /// On an existing ensemble, let faults and added round-trip time hit the command's own contenders and connections
     #[arg(long)]
     pub allow_faults: bool,
     /// Load generator threads [default: a quarter of the processors, at least 1]
@@ -184,9 +184,9 @@ pub enum CountingWhen {
     /// If a driver's lock is among the strategies
     #[default]
     Drivers,
-    /// Whatever the strategies are
+    /// For every strategy
     Always,
-    /// Not at all: what drivers send is not known then
+    /// Never: what drivers send is then unknown
     Never,
 }
 
@@ -205,10 +205,12 @@ impl CountingWhen {
 /// How the results of a run are judged and shown.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConcludingArgs {
-    /// Compare with this run, or with the newest commit of a baseline store, or run in a directory, of a machine like this
+    /// Compare with this run, or with the newest commit in a baseline store, or the newest run in a
+    /// directory, that a machine like this measured
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
-    /// Go on with a warning while there is nothing to compare with: no baseline yet, or none of a machine like this
+    /// Continue with a warning while there is nothing to compare with: no baseline yet, or none from a
+    /// machine like this
     #[arg(long, requires = "baseline")]
     pub baseline_optional: bool,
     /// Count zombies as violations: holders that stay inside after losing their session

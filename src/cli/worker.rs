@@ -187,7 +187,7 @@ fn place(
         let read = |text: String| {
             text.trim()
                 .parse()
-                .map_err(|_| Error::usage(format!("{name} is `{text}`, which is no number of workers")))
+                .map_err(|_| Error::usage(format!("{name} is `{text}`, which is not a number of workers")))
         };
         variable(name).map(read).transpose()
     };
@@ -233,12 +233,14 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     }
     if scenario.load == Load::Batch {
         return Err(Error::usage(
-            "a batch has one conductor, so several workers can't make it: use a closed or an open load, or `run`",
+            "one process coordinates a batch, so several workers cannot run it: use a closed or an open \
+             load, or `run`",
         ));
     }
     if scenario.precision.is_some() {
         return Err(Error::usage(
-            "workers don't decide together whether figures are precise: leave `precision` out and set `repetitions`",
+            "workers don't decide together whether metrics are precise: leave `precision` out and set \
+             `repetitions`",
         ));
     }
     match scenario.contenders.iter().min() {
@@ -329,7 +331,9 @@ mod tests {
         assert!(
             told(&[("SLURM_PROCID", "4"), ("SLURM_NTASKS", "4")]).starts_with("there is no worker 4 of 4")
         );
-        assert!(told(&[("SLURM_PROCID", "x"), ("SLURM_NTASKS", "4")]).contains("is `x`, which is no number"));
+        assert!(
+            told(&[("SLURM_PROCID", "x"), ("SLURM_NTASKS", "4")]).contains("is `x`, which is not a number")
+        );
         assert!(told(&[]).starts_with("which worker is this?"));
     }
 }

@@ -69,7 +69,7 @@ const CHECKS: [(&str, &str, Check); 8] = [
     ),
     (
         "end of input",
-        "exit when standard input ends, and make only ephemeral nodes",
+        "exit when standard input ends, and create only ephemeral nodes",
         Check::Lock(|stage| checks::end_of_input(stage).boxed_local()),
     ),
 ];

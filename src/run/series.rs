@@ -207,7 +207,8 @@ impl Series {
         let path = self.path.join(folder);
         match path.symlink_metadata() {
             Ok(found) if !found.is_dir() => Err(Error::usage(format!(
-                "{} is no directory, and no link is followed: restore it from a copy, or start again without --resume",
+                "{} is not a directory, or is a link, which is not followed: restore it from a copy, or \
+                 start again without --resume",
                 path.display()
             ))),
             _ => Ok(()),
@@ -375,18 +376,21 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
     let file: SeriesFile = FILE.read(path)?;
     let refuse = |why: &str| Err(Error::usage(format!("{}: {why}", path.join(FILE.name).display())));
     if file.command != opening.command {
-        return refuse(&format!("it is of another command: resume it by `zklockbench {}`", file.command));
+        return refuse(&format!(
+            "it belongs to another command: resume it with `zklockbench {}`",
+            file.command
+        ));
     }
     // Compare with the value as it would be read back.
     let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
     if !asked.is_ok_and(|asked| asked == file.asked) {
         return refuse(
-            "it was started with another question: repeat its original options, and do not change its scenario",
+            "it was started with other options: repeat the original ones, and do not change its scenario",
         );
     }
     let is_name = |name: &str| layout::check_name(name).is_ok();
     match file.runs.values().find(|run| !is_name(&run.directory)) {
-        Some(_) => Err(FILE.broken(&path.join(FILE.name), "a run has a directory elsewhere")),
+        Some(_) => Err(FILE.broken(&path.join(FILE.name), "a run has its directory elsewhere")),
         None => Ok(file),
     }
 }
@@ -397,7 +401,7 @@ fn lock(path: &Path) -> Result<Option<File>, Error> {
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(lock)),
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(Error::usage(format!("{} is in use: its series is still going on", path.display())))
+            Err(Error::usage(format!("{} is in use: its series is still in progress", path.display())))
         }
         Err(_) => Ok(None),
     }
@@ -535,7 +539,7 @@ mod tests {
             SeriesFile { runs: [("001".to_owned(), run)].into(), ..begun(&asked, SystemTime::UNIX_EPOCH) };
         fs::write(parent.path().join(FILE.name), serde_json::to_vec(&file).unwrap()).unwrap();
         let told = listed(parent.path(), &asked).unwrap_err().to_string();
-        assert!(told.contains("a run has a directory elsewhere"), "{told}");
+        assert!(told.contains("a run has its directory elsewhere"), "{told}");
     }
 
     fn shell(script: &str) -> Command {

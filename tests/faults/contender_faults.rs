@@ -235,7 +235,7 @@ async fn fault_that_never_fires_makes_the_trial_unknown() {
     // Then the report contains the fault, and that it never fired
     let [reported] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
     assert!(!reported.proved, "{reported:?}");
-    assert!(reported.proof.starts_with("it never fired: the load was over after "), "{}", reported.proof);
+    assert!(reported.proof.starts_with("it never fired: the load ended after "), "{}", reported.proof);
     assert_eq!((reported.effective_us, reported.ended_us, reported.recovered_us), (None, None, None));
     assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)), "{:?}", trial.judged.verdict);
 }

@@ -72,7 +72,7 @@ fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
     let is_named = trial.stuck.iter().all(|one| {
         let blocker = one.blocked_by.as_deref().unwrap_or_default();
         let (itself, other) =
-            (format!("{hit} itself, from an earlier turn"), format!("{hit}, which is not inside"));
+            (format!("{hit} itself, from an earlier cycle"), format!("{hit}, which is not inside"));
         let says = if hit == format!("contender {}", one.contender) { itself } else { other };
         let first = blocker.split(' ').next().unwrap_or_default();
         println!("{}: contender {} behind {blocker}", trial.spec.strategy.label, one.contender);

@@ -34,7 +34,7 @@ fn two_blocks_are_measured_stored_and_inconclusive() {
     // Then two blocks are too few for a verdict, as reported before and after
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
-    assert!(said.contains("2 blocks cannot decide 3 comparisons: that takes at least 7"), "{said}");
+    assert!(said.contains("2 blocks cannot decide 3 comparisons: that needs at least 7"), "{said}");
     assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
     assert!(
         shown.trim_start().starts_with("Inconclusive: whether B is worse than A is not known"),
@@ -248,7 +248,7 @@ fn each_side_runs_its_own_version_of_a_driver() {
             assert!(line.contains(&told), "{line}");
         }
     }
-    assert!(!said.contains("say the same of themselves"), "{said}");
+    assert!(!said.contains("describe themselves alike"), "{said}");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_feature_of_only_one_sides_driver_is_refused_and_equal_sides_are_reported() 
     let nowhere = ["--connect", "127.0.0.1:1", "--a-driver", &kazoo, "--b-driver"];
     let (code, said) = with(&[&nowhere[..], &[&untimed]].concat(), "[\"kazoo:Lock\"]");
     assert!(code == Some(3) && said.contains("`timeout` is native on A and none on B"), "{said}");
-    assert!(said.contains("the drivers `kazoo` of A and B say the same of themselves"), "{said}");
+    assert!(said.contains("the drivers `kazoo` of A and B describe themselves alike"), "{said}");
     let (code, said) = with(&[&nowhere[..], &[&kazoo]].concat(), "[\"kazoo:Lock\"]");
     assert!(code == Some(3) && said.contains("A and B have the same driver `kazoo`"), "{said}");
     assert!(bench.results().is_empty());

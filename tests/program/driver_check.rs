@@ -145,15 +145,15 @@ fn every_other_lie_fails_its_own_check() {
     are_found(&[
         ("does-not-flush", "messages", "did not answer"),
         ("two-leases", "exclusion", "two inside at once"),
-        ("answers-twice", "exclusion", "is unanswered"),
+        ("answers-twice", "exclusion", "is pending"),
         ("swaps-contenders", "exclusion", "belongs to session"),
         ("half-a-line", "exclusion", "not JSON"),
         ("no-newline", "exclusion", "a line of more than 65536 bytes"),
         ("hangs", "exclusion", "answer"),
-        ("dies", "exclusion", "exit status 7; it wrote last: out of memory"),
+        ("dies", "exclusion", "exit status 7; its last output: out of memory"),
         ("floods", "exclusion", "events in a second"),
         ("keeps-late-grants", "acquire timeout", "although its wait had ended, its session still has"),
-        ("tells-another-password", "lost session", "or its password is another"),
+        ("tells-another-password", "lost session", "or its password is different"),
     ]);
 }
 
@@ -168,7 +168,7 @@ fn a_missing_driver_is_an_environment_error_and_a_wrong_lock_a_usage_error() {
     assert!(code == Some(3) && said.is_empty(), "{said}");
     assert!(why.contains("exit status 3") && why.contains("no such module"), "{why}");
     let (code, _, why) = run("'no end", "Lock");
-    assert!(code == Some(2) && why.contains("a quote without its end"), "{why}");
+    assert!(code == Some(2) && why.contains("an unclosed quote"), "{why}");
     let output = bench.output(&["driver", "check", "true", "--only", "everything"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -227,7 +227,7 @@ fn a_run_with_a_broken_driver_continues_and_reports_why() {
         ("hangs", "did not answer"),
         ("dies", "exit status 7"),
         ("half-a-line", "not JSON"),
-        ("answers-twice", "is unanswered"),
+        ("answers-twice", "is pending"),
     ] {
         let run = Run::of(python, how);
         let Ended { said, resident_kb, .. } = &run.ended;

@@ -240,7 +240,7 @@ fn a_session_is_expired_only_by_its_password_and_never_assumed_expired_without()
         let said = stderr(&bench.run_with(&[&mine(&bench, &driver)], &scenario, &NOT_COUNTED));
         let trial = bench.stored().trials.remove(0);
         assert_eq!(trial.longest_recovery_us().is_some(), is_expired, "{said}");
-        assert_eq!(said.contains("the driver's `open` told no password"), !is_expired, "{said}");
+        assert_eq!(said.contains("the driver's `open` returned no password"), !is_expired, "{said}");
         assert!(!trial.is_violated() && trial.measured.acquired() > 10, "{said}");
     }
 }
@@ -429,10 +429,9 @@ fn a_trial_with_a_failed_driver_is_invalid_and_the_others_go_on() {
     // Its metrics are unknown, as for any invalid trial.
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let trials = bench.stored().trials;
-    for (strategy, how) in [
-        ("dies:Lock", "the driver `dies` ended: exit status 3"),
-        ("babbles:Lock", "wrote what is not the protocol"),
-    ] {
+    for (strategy, how) in
+        [("dies:Lock", "the driver `dies` ended: exit status 3"), ("babbles:Lock", "violated the protocol")]
+    {
         let trial = trial_of(&trials, strategy);
         let why = trial.health.invalid.as_deref().unwrap_or_default();
         assert!(why.contains(how) && why.contains("failed by itself"), "{strategy}: {why}");
@@ -527,9 +526,9 @@ fn faults_without_effect_on_another_systems_lock_are_refused() {
     let fault = |kind: &str, more: &str| format!("[[fault]]\nkind = \"{kind}\"\nat = \"300ms\"\n{more}");
     let lasting = "duration = \"200ms\"\n";
     for (kind, more, what) in [
-        ("kill", lasting, "ZooKeeper's servers"),
-        ("stall", lasting, "connections to ZooKeeper's servers"),
-        ("expire", "", "a session of ZooKeeper's"),
+        ("kill", lasting, "ZooKeeper servers"),
+        ("stall", lasting, "connections to ZooKeeper servers"),
+        ("expire", "", "a ZooKeeper session"),
     ] {
         let (code, said) = with("validate", &fault(kind, more));
         assert!(code == Some(2) && said.contains("`files:Flock` is not ZooKeeper's"), "{said}");
@@ -600,7 +599,7 @@ fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
     ));
     let refused = bench.output(&["validate", scenario.to_str().unwrap(), "--driver", &started]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("`many` is no number of processes"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("`many` is not a number of processes"), "{}", stderr(&refused));
 }
 
 const ENCRYPTS: &str = include_str!("../data/drivers/encrypts.py");

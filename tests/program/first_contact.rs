@@ -118,7 +118,7 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
     let (_, said) = bench.ends(3, &format!("{run} --contenders 13"));
     assert!(begin.elapsed() < Duration::from_secs(10), "{said}");
     assert!(
-        said.contains("the servers take 12 of one host (maxClientCnxns: 12): raise maxClientCnxns"),
+        said.contains("the servers accept 12 from one host (maxClientCnxns: 12): raise maxClientCnxns"),
         "{said}"
     );
     assert!(bench.results().is_empty());

@@ -48,7 +48,7 @@ fn the_verdict_on_a_history_has_a_page() {
     bench.ends(0, &format!("check history.jsonl {LITTLE} --html page.html"));
     let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
     assert!(page.contains("<strong>Verdict</strong> held</li>"), "{page}");
-    assert!(page.contains("What was seen of each lock"), "{page}");
+    assert!(page.contains("Evidence about each lock"), "{page}");
     assert!(page.contains("longest together") && page.contains(">mutex<"), "{page}");
 }
 
@@ -171,7 +171,7 @@ fn a_history_whose_writer_was_dropped_is_marked_incomplete() {
     turns(50, |event| writer.write(event).unwrap());
     drop(writer);
     let (out, _) = bench.ends(4, &format!("check history.jsonl {LITTLE}"));
-    assert!(out.contains("the history says that it is incomplete"), "{out}");
+    assert!(out.contains("the history is marked incomplete"), "{out}");
     let taken = HistoryWriter::create(&path, &header()).unwrap_err();
     assert!(taken.to_string().contains("history.jsonl"), "{taken}");
 }

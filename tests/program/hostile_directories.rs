@@ -58,7 +58,7 @@ const HOSTILE: [(&str, &str, Damage); 22] = [
     ("a trial lies there that no list has", "002.json", |dir| {
         fs::copy(dir.join("trials/001.json"), dir.join("trials/002.json")).unwrap();
     }),
-    ("a trial is not as it was written", "001.json", |dir| {
+    ("a trial was modified: its digest", "001.json", |dir| {
         let path = dir.join("trials/001.json");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(path, text + " ").unwrap();

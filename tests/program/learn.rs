@@ -199,7 +199,7 @@ fn wrong_directories_and_options_are_refused_with_a_suggestion() {
     let bench = Bench::new();
     let empty: PathBuf = bench.path("data");
     for (typed, says) in [
-        (format!("learn {}", empty.display()), "no transaction log of ZooKeeper; name a server's dataDir"),
+        (format!("learn {}", empty.display()), "not a ZooKeeper transaction log; name a server's dataDir"),
         ("learn /nowhere".to_owned(), "/nowhere"),
         ("learn".to_owned(), "<DIR>"),
         ("learn data --path locks".to_owned(), "write e.g. /locks"),

@@ -253,7 +253,7 @@ fn loads_impossible_for_workers_are_refused_before_any_request() {
     assert!(told(CLOSED, 0).contains("8 contenders can't be spread over 9 workers"));
     assert!(told(CLOSED, 9).contains("there is no worker 9 of 9"));
     let batch = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"batch\"\n";
-    assert!(told(batch, 0).contains("a batch has one conductor"));
+    assert!(told(batch, 0).contains("one process coordinates a batch"));
     let place = |name, value| {
         let scenario = bench.path("scenario.toml");
         let arguments = ["worker", scenario.to_str().unwrap(), "--run-id", "x", "--connect", "127.0.0.1:1"];
@@ -285,7 +285,7 @@ fn workers_wait_for_a_late_one_and_end_if_one_never_arrives() {
     let waiting = [0, 1].map(|index| job.start(index, &["--wait", "2s"]));
     for output in ended(waiting.into()) {
         assert_eq!(code(&output), Some(3), "{}", stderr(&output));
-        assert!(stderr(&output).contains("worker 2 did not come in time"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("worker 2 did not arrive in time"), "{}", stderr(&output));
     }
     assert!(!job.part(0).exists() && !job.part(1).exists());
 }

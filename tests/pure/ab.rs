@@ -408,7 +408,7 @@ fn the_charts_show_every_ratio_and_every_block_that_exists() {
 fn a_comparison_has_a_page_with_its_ratios_and_what_differs() {
     let page = html::page(&[page::of_ab(&file())], None);
     assert_eq!(page.matches("role=\"img\"").count(), 2);
-    for told in ["✗ regressed", "Regressed: B is worse than A", "B: hold=6ms", "B / A, figure by figure"] {
+    for told in ["✗ regressed", "Regressed: B is worse than A", "B: hold=6ms", "B / A, metric by metric"] {
         assert!(page.contains(told), "{told}");
     }
     assert!(!page.contains("NaN"));

@@ -154,7 +154,7 @@ fn both_charts_are_drawn_with_a_row_for_every_ratio_and_a_panel_for_each_cell() 
     assert!(text().contains(", 7 contenders"));
     let silent = each(base, |_, trial| trial.histograms.clear());
     let nothing = chart::draw_percentiles(&silent, &silent, &found, &svg).unwrap_err();
-    assert!(nothing.to_string().contains("no sound trial of either side measured a wait"), "{nothing}");
+    assert!(nothing.to_string().contains("no valid trial of either side measured a wait"), "{nothing}");
 }
 
 fn told(path: &Path) -> String {
@@ -184,9 +184,9 @@ fn all_runs_of_a_directory_are_read_and_a_damaged_one_is_named() {
         assert!(told(dir.path()).contains(&name), "{}", told(dir.path()));
     }
     fs::remove_file(&run).unwrap();
-    assert!(told(dir.path()).contains("is only half a run"), "{}", told(dir.path()));
+    assert!(told(dir.path()).contains("is an incomplete run"), "{}", told(dir.path()));
     fs::create_dir(&run).unwrap();
-    assert!(told(dir.path()).contains("run.json: is no regular file"), "{}", told(dir.path()));
+    assert!(told(dir.path()).contains("run.json: is not a regular file"), "{}", told(dir.path()));
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn a_last_line_counts_only_if_it_is_complete() {
     assert_eq!((whole.events, whole.verdict.word()), (8, "held"));
     let cut = check_text(&text.as_bytes()[..text.len() - 9]).unwrap();
     assert_eq!((cut.events, cut.verdict.word()), (7, "unknown"));
-    assert!(cut.verdict.reasons()[0].contains("breaks off in line 9"), "{cut:?}");
+    assert!(cut.verdict.reasons()[0].contains("breaks off at line 9"), "{cut:?}");
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn with_only_a_mean_hold_the_answer_covers_two_distributions() {
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = |headroom: Option<Headroom>| headroom.unwrap().rate;
     assert!(room(holds.if_variable.clone().unwrap().headroom) < room(holds.headroom));
-    assert!(in_words(&holds).contains("/s if holds vary as an exponential's do"), "{}", in_words(&holds));
+    assert!(in_words(&holds).contains("/s if holds are exponentially distributed"), "{}", in_words(&holds));
 }
 
 #[test]
@@ -547,7 +547,7 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
             ["Use b: ", "; others have equal headroom, but send more requests."],
         ),
         // More headroom is worth more requests
-        ([of("b", 3.00, 60.0), of("a", 1.52, 20.0)], ["Use b: ", "; it has the most room."]),
+        ([of("b", 3.00, 60.0), of("a", 1.52, 20.0)], ["Use b: ", "; it has the most headroom."]),
     ];
     for (mut answers, [which, why]) in cases {
         for _ in 0..2 {
@@ -560,7 +560,7 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
     let mut broken = of("a", 9.0, 1.0);
     broken.verdict = Verdict::Violated(vec!["too slow".into()]);
     let told = recommended(&[broken.clone(), of("b", 1.2, 20.0)]);
-    assert!(told.starts_with("Use b: ") && told.ends_with("; it is the only one that holds."), "{told}");
+    assert!(told.starts_with("Use b: ") && told.ends_with("; it is the only one that meets it."), "{told}");
     assert_eq!(recommend(&[broken]), None);
     // Nor is a lock called the only one while another one is unknown
     let mut unknown = of("a", 9.0, 1.0);
@@ -571,7 +571,7 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
     let mut wide = of("a", 3.0, 60.0);
     wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });
     let told = recommended(&[wide, of("b", 1.5, 20.0)]);
-    assert!(told.starts_with("Use b: ") && told.ends_with("; it has the most room."), "{told}");
+    assert!(told.starts_with("Use b: ") && told.ends_with("; it has the most headroom."), "{told}");
 }
 
 /// A trial over four locks in which the leader was killed, which interrupted this many locks.

@@ -35,7 +35,7 @@ fn a_plan_of_an_older_version_has_a_page_that_explains_the_missing_chart() {
         answer.as_object_mut().unwrap().remove("curve");
     }
     older["recommendation"] =
-        serde_json::json!({ "strategy": "predecessor-watch", "why": "it has the most room" });
+        serde_json::json!({ "strategy": "predecessor-watch", "why": "it has the most headroom" });
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("plan.json"), older.to_string()).unwrap();
     // When its page is written

@@ -138,7 +138,7 @@ fn the_page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
     };
     let herds = [None, Some(vec![woken(1, 9, 700)]), Some(vec![woken(1, 9, 700), woken(2, 8, 1_500)])];
     let pages = herds.map(|herd| page(&[run(&["parent-watch"], |_, trial| trial.herd = herd.clone())]));
-    let title = "When the k-th waiter hears of a release, 3 contenders";
+    let title = "When the k-th waiter is notified of a release, 3 contenders";
     assert_eq!(pages.each_ref().map(|page| page.contains(title)), [false, false, true]);
     let said = "parent-watch: 700 µs (99th percentile 2.8 ms) for waiter 1, 1.5 ms (99th percentile 6 ms) for waiter 2.";
     assert!(pages[2].contains(said));

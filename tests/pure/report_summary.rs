@@ -73,6 +73,6 @@ fn the_summary_matches_its_schema_and_has_a_digest() {
         zklockbench_results::read(&dir)
             .unwrap_err()
             .to_string()
-            .contains("summary.json: is not as it was written")
+            .contains("summary.json: was modified: its digest")
     );
 }

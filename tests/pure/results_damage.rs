@@ -196,7 +196,7 @@ fn charts_may_be_deleted_but_not_changed() {
         zklockbench_results::read(&dir)
             .unwrap_err()
             .to_string()
-            .contains("charts/throughput.svg: is not as it was written")
+            .contains("charts/throughput.svg: was modified: its digest")
     );
     fs::remove_dir_all(dir.join("charts")).unwrap();
     assert!(zklockbench_results::read(&dir).is_ok());

@@ -177,7 +177,7 @@ fn a_complete_run_is_not_resumed_and_an_empty_one_names_a_remedy() {
     let half = parent.path().join(".half.partial");
     fs::create_dir_all(half.join("trials")).unwrap();
     let told = RunWriter::resume(&half).unwrap_err().to_string();
-    assert!(told.contains("is only half a run") && told.contains("run the scenario again"), "{told}");
+    assert!(told.contains("is an incomplete run") && told.contains("run the scenario again"), "{told}");
     let told = RunWriter::resume(&parent.path().join("absent")).unwrap_err().to_string();
     assert!(told.contains("absent") && told.contains("name the directory that a run left"), "{told}");
 }

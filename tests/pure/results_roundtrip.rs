@@ -18,7 +18,7 @@ fn a_published_run_is_read_back_unchanged() {
     let mut trials =
         [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
     trials[1].spec.evidence = "0.99@1%".parse().unwrap();
-    trials[1].wrong_holds = vec!["3 holds were shorter than asked for, by up to 3 ms".into()];
+    trials[1].wrong_holds = vec!["3 holds were shorter than requested, by up to 3 ms".into()];
     trials[1].orphan_nodes = vec!["/run/lock-0/n-0000000007 (session 0x7)".into()];
     let (parent, dir) = run_dirs::published(&trials);
 

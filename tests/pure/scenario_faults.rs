@@ -159,7 +159,9 @@ fn errors_in_files_with_faults_are_reported() {
 fn containers_support_every_fault_except_one_way_partitions() {
     for card in &fault::cards() {
         let message = format!(
-            "7:8 `{}` drops what one server sends to another, and Docker cannot: it takes a server off its network altogether => use `isolate`, or leave out `compose`: the suite's own servers have networks that can be cut",
+            "7:8 `{}` drops what one server sends to another, which Docker cannot do: it takes a server \
+             off its network altogether => use `isolate`, or leave out `compose`: the suite's own servers \
+             have networks that can be cut",
             card.name
         );
         let expected: &[&str] = if card.needs == Capability::Links { &[&message] } else { &[] };
@@ -175,7 +177,9 @@ fn containers_support_every_fault_except_one_way_partitions() {
 fn foreign_servers_are_never_disturbed() {
     for card in &fault::cards() {
         let message = format!(
-            "6:8 `{}` disturbs servers, but `connect` names an ensemble that the suite did not start => leave out the fault or `connect`: servers that others rely on are never disturbed. Those that may be broken take commands of your own: --hosts FILE (docs/operating.md)",
+            "6:8 `{}` disturbs servers, but `connect` names an ensemble that the suite did not start => \
+             leave out the fault or `connect`: servers that others rely on are never disturbed. To break \
+             other servers, give commands for it: --hosts FILE (docs/operating.md)",
             card.name
         );
         let expected: &[&str] = match card.needs {

@@ -155,7 +155,7 @@ fn errors_in_a_sweep_file_name_the_file() {
         ),
         (
             changed("\"run\":1,\"strategy\":\"baton\"", "\"run\":1,\"strategy\":\"\\u001b[31m\""),
-            "none of its strategies",
+            "not one of its strategies",
         ),
         (changed("\"from\":1.0,\"to\":1000.0", "\"from\":1000.0,\"to\":1.0"), "cannot be swept"),
         (changed("\"from\":1.0", "\"from\":-3.0"), "cannot be swept"),

@@ -56,7 +56,7 @@ fn trials_with_different_plans_are_not_merged() {
     let mut other = trial(0);
     assert_eq!(of_different_trials(&[trial(0), other.clone()]), None);
     other.spec.contenders = 4;
-    assert!(of_different_trials(&[trial(0), other]).unwrap().contains("were not asked the same"));
+    assert!(of_different_trials(&[trial(0), other]).unwrap().contains("have different specifications"));
 }
 
 proptest! {

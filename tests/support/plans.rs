@@ -55,7 +55,7 @@ fn failures(strategy: &str) -> Vec<FailureCost> {
         usual_wait_us: Some(31_000.0),
         drained: range(48_000, 102_000.0, 233_000),
         not_drained: 0,
-        meanwhile: Some(Verdict::Unknown(vec!["wait.p99 takes 1000 waits, and 240 were measured".into()])),
+        meanwhile: Some(Verdict::Unknown(vec!["wait.p99 needs 1000 waits, but 240 were measured".into()])),
     };
     let holder = FailureCost {
         fault: "crash holder".into(),

@@ -60,11 +60,9 @@ impl FromStr for Objective {
         let told = shown(text, 80);
         let known = Known { figures: &figures::cards(), cells: None };
         let condition = parse(text, known).map_err(|mistake| format!("`{told}`: {mistake}"))?;
-        let own = "an objective is a figure and a number, such as 'wait.p99 < 100ms'";
+        let own = "an objective is a metric and a limit, such as 'wait.p99 < 100ms'";
         if condition.subject.scope != Scope::default() {
-            return Err(format!(
-                "`{told}`: {own}; it is asked of every strategy, so leave `of` and `at` out"
-            ));
+            return Err(format!("`{told}`: {own}; it applies to every strategy, so omit `of` and `at`"));
         }
         let figure = condition.subject.figure;
         match condition.rule {

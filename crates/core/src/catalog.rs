@@ -171,8 +171,8 @@ impl Protection {
     pub fn hazard(self) -> Option<&'static str> {
         (self == Self::Unsynced).then_some(
             "After a lost response to its create it looks for the node once, and without a sync. A server that lags can hide\n\
-             it, and one that stood still can apply the create later. It then has a second node, and the first keeps its place\n\
-             until the session ends.",
+             it, and one that was paused can apply the create later. It then has a second node, and the first keeps its\n\
+             position until the session ends.",
         )
     }
 }
@@ -386,7 +386,10 @@ impl LockCard {
             return Err(format!("`{first}` and `{other}` do not let the same contenders in together"));
         }
         if let Some(card) = members.iter().find(|card| card.other_system().is_some()) {
-            return Err(format!("`{}` is not ZooKeeper's, and shares no lock with others", card.name));
+            return Err(format!(
+                "`{}` is not a ZooKeeper lock, so it cannot share one with others",
+                card.name
+            ));
         }
         let each = |given: fn(&Guarantees) -> bool| members.iter().all(|card| given(&card.guarantees));
         let names: Vec<&str> = members.iter().map(|card| card.name).collect();
@@ -396,7 +399,8 @@ impl LockCard {
                 .map(|param| Param { name: leaked(format!("{}.{}", card.name, param.name)), ..*param })
         });
         let details = format!(
-            "Each contender uses one of {}, the first the first one, and so on in turns. They exclude each other only if they\n\
+            "Contenders use {} alternately, the first contender the first one. They exclude each other \
+             only if they\n\
              agree on nodes and order.",
             names.join(", ")
         );

@@ -75,7 +75,10 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
     for folder in folders {
         at = openat(&at, *folder, is_folder | OFlags::NOFOLLOW, Mode::empty()).map_err(
             |error| match error {
-                Errno::LOOP | Errno::NOTDIR => refused("lies behind a link, or behind what is no directory"),
+                Errno::LOOP | Errno::NOTDIR => refused(
+                    "is below a link, or below a path that is not a \
+                    directory",
+                ),
                 other => io::Error::from(other).into(),
             },
         )?;
@@ -83,8 +86,8 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
     // NONBLOCK: opening a pipe must not wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(&at, *last, flags, Mode::empty()).map_err(|error| match error {
-        Errno::LOOP => refused("is a link, and none is followed"),
-        Errno::NXIO => refused("is no regular file"),
+        Errno::LOOP => refused("is a link, and links are not followed"),
+        Errno::NXIO => refused("is not a regular file"),
         other => io::Error::from(other).into(),
     })?;
     regular(file.into(), most)
@@ -93,13 +96,13 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
 fn regular(file: File, most: u64) -> Result<File, Unreadable> {
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(refused("is no regular file"));
+        return Err(refused("is not a regular file"));
     }
     if found.len() > most {
         return Err(too_large(most));
     }
     if found.len() > NEVER_HOLLOW && is_hollow(&file, found.len()) {
-        return Err(refused("has holes, so it is not as it was written"));
+        return Err(refused("has holes, so it was modified"));
     }
     Ok(file)
 }
@@ -122,7 +125,7 @@ fn is_hollow(_: &File, _: u64) -> bool {
 }
 
 fn too_large(most: u64) -> Unreadable {
-    Unreadable::Refused(format!("has more than {} MiB, the most that is read of such a file", most / MIB))
+    Unreadable::Refused(format!("has more than {} MiB, the limit for such files", most / MIB))
 }
 
 pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unreadable> {
@@ -289,14 +292,14 @@ mod tests {
         File::create(dir.join("large")).unwrap().set_len(MIB + 1).unwrap();
         assert_eq!(read(dir, "within/file", MIB).unwrap(), b"text");
         assert_eq!(error_of_read(dir, "absent"), "is missing");
-        assert_eq!(error_of_read(dir, "endless"), "is a link, and none is followed");
+        assert_eq!(error_of_read(dir, "endless"), "is a link, and links are not followed");
         assert_eq!(
             error_of_read(dir, "elsewhere/file"),
-            "lies behind a link, or behind what is no directory"
+            "is below a link, or below a path that is not a directory"
         );
-        assert_eq!(error_of_read(dir, "pipe"), "is no regular file");
-        assert_eq!(error_of_read(dir, "within"), "is no regular file");
-        assert_eq!(error_of_read(dir, "large"), "has more than 1 MiB, the most that is read of such a file");
+        assert_eq!(error_of_read(dir, "pipe"), "is not a regular file");
+        assert_eq!(error_of_read(dir, "within"), "is not a regular file");
+        assert_eq!(error_of_read(dir, "large"), "has more than 1 MiB, the limit for such files");
         for name in ["../file", "/etc/passwd", "", "within/../../file"] {
             assert_eq!(error_of_read(dir, name), "leads out of its directory", "{name}");
         }
@@ -367,6 +370,6 @@ mod tests {
     #[test]
     fn read_named_reads_a_device_up_to_the_bound() {
         let error = read_named(Path::new("/dev/zero"), MIB).unwrap_err().to_string();
-        assert_eq!(error, "has more than 1 MiB, the most that is read of such a file");
+        assert_eq!(error, "has more than 1 MiB, the limit for such files");
     }
 }

@@ -88,7 +88,7 @@ pub fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     match log.get(..MAGIC.len()) {
         None | Some([0, 0, 0, 0]) => Ok(None),
         Some(MAGIC) => Ok((log.len() >= HEADER).then_some(())),
-        Some(_) => Err("no transaction log of ZooKeeper"),
+        Some(_) => Err("not a ZooKeeper transaction log"),
     }
 }
 

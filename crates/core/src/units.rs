@@ -100,7 +100,7 @@ pub fn percent(share: f64) -> String {
 /// A ratio as a change: `40 % lower`, `3.2 times`.
 pub fn changed(ratio: f64) -> String {
     match ratio {
-        _ if !ratio.is_finite() => "more than nothing".to_owned(),
+        _ if !ratio.is_finite() => "up from zero".to_owned(),
         1.5.. => format!("{} times", number(ratio)),
         1.0.. => format!("{} higher", percent(ratio - 1.0)),
         _ => format!("{} lower", percent(1.0 - ratio)),

@@ -32,7 +32,12 @@ impl EnsembleDir {
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
-            let what = if parent.symlink_metadata().is_ok() { "is no directory" } else { "does not exist" };
+            let what = if parent.symlink_metadata().is_ok() {
+                "is not a directory"
+            } else {
+                "does not \
+                exist"
+            };
             return Err(Error::usage(format!(
                 "cannot keep server data in {}: it {what}. Create it first, or choose another directory with \
                  --data-dir",
@@ -96,7 +101,7 @@ pub fn check_left(directory: &Path) -> Result<(), String> {
     match directory.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.to_string()),
-        Ok(found) if !found.is_dir() => Err("it is no directory".into()),
+        Ok(found) if !found.is_dir() => Err("it is not a directory".into()),
         Ok(_) if !directory.join(KEPT).is_file() => Err(format!("the file `{KEPT}` is not in it")),
         Ok(_) => Ok(()),
     }
@@ -205,7 +210,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (file, missing) = (place.path().join("file"), place.path().join("no/where"));
         std::fs::write(&file, "").unwrap();
-        for (parent, what) in [(&missing, "it does not exist"), (&file, "it is no directory")] {
+        for (parent, what) in [(&missing, "it does not exist"), (&file, "it is not a directory")] {
             let error = EnsembleDir::create(Some(parent)).unwrap_err();
             let message = error.to_string();
             assert!(matches!(error, Error::Usage(_)), "{message}");

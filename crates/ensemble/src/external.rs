@@ -102,7 +102,8 @@ impl Hosts {
             let Some(place) = place else {
                 let servers = counted(addresses.len(), "server", "servers");
                 return Err(wrong(&format!(
-                    "[hosts.{}] is no server: the connect string names {servers}, server-1 to server-{} ({})",
+                    "[hosts.{}] is not a server: the connect string names {servers}, server-1 to server-{} \
+                     ({})",
                     shown(&name, 40),
                     addresses.len(),
                     shown(&addresses.join(", "), 200)
@@ -110,7 +111,8 @@ impl Hosts {
             };
             if let Some((done, undone)) = without_a_way_back(&own) {
                 return Err(wrong(&format!(
-                    "[hosts.{name}] has `{done}` and no `{undone}`: what is broken must be mended again"
+                    "[hosts.{name}] has `{done}` and no `{undone}`: what one command breaks, another must \
+                     repair"
                 )));
             }
             *place = own;
@@ -133,7 +135,7 @@ impl Hosts {
     async fn is_healthy(&self, within: Duration) -> Result<(), Error> {
         eventually(within, || self.whole()).await.map(drop).map_err(|why| {
             Error::environment(format!(
-                "refusing to break servers of an ensemble that is not seen to be healthy: {why}"
+                "refusing to break servers of an ensemble that does not look healthy: {why}"
             ))
         })
     }
@@ -249,12 +251,10 @@ impl Processes for Hosts {
                 Ok(format!("{address} refuses"))
             }
             // A pod's name goes with the pod.
-            Err(error) if state::is_gone(&error) => {
-                Ok(format!("{address} has no address any more ({error})"))
-            }
+            Err(error) if state::is_gone(&error) => Ok(format!("{address} no longer resolves ({error})")),
             // An unreachable host refuses nothing and looks like a slow host.
             Err(error) => Err(format!("{address}: {error}")),
-            Ok(()) => Err(format!("{address} takes connections")),
+            Ok(()) => Err(format!("{address} accepts connections")),
         }
     }
 
@@ -307,13 +307,13 @@ mod tests {
         let wrong = |text| read_hosts(text).unwrap_err();
         assert!(
             wrong("[hosts.server-1]\nkill = \"true\"\n")
-                .ends_with("has `kill` and no `start`: what is broken must be mended again")
+                .ends_with("has `kill` and no `start`: what one command breaks, another must repair")
         );
         assert!(
             wrong("[hosts.server-3]\n")
-                .contains("[hosts.server-3] is no server: the connect string names 2 servers")
+                .contains("[hosts.server-3] is not a server: the connect string names 2 servers")
         );
-        assert!(wrong("[hosts.server-0]\n").contains("is no server"));
+        assert!(wrong("[hosts.server-0]\n").contains("is not a server"));
         assert!(
             wrong("[hosts.server-1]\nreboot = \"true\"\n")
                 .contains("unknown variant `reboot`, expected one of `kill`")
@@ -334,7 +334,7 @@ mod tests {
         assert!(hosts.is_down(1).await.is_ok());
         let moved = Hosts { addresses: vec!["no..where:2181".into()], ..hosts };
         let down = moved.is_down(1).await.unwrap();
-        assert!(down.starts_with("no..where:2181 has no address any more"), "{down}");
+        assert!(down.starts_with("no..where:2181 no longer resolves"), "{down}");
     }
 
     #[tokio::test]

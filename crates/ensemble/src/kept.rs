@@ -44,7 +44,7 @@ impl KeptEnsemble {
     pub fn state_file() -> Result<PathBuf, Error> {
         let directory = private::state_directory().map_or_else(private::directory, Ok).map_err(|error| {
             Error::environment(format!(
-                "no place to remember the ensemble ({error}): set ZKLOCKBENCH_STATE_DIR"
+                "no directory to record the ensemble in ({error}): set ZKLOCKBENCH_STATE_DIR"
             ))
         })?;
         Ok(directory.join("ensemble.json"))
@@ -113,8 +113,8 @@ impl KeptEnsemble {
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
         check_left(&self.directory).map_err(|why| {
             Error::environment(format!(
-                "{}: the data directory that it names, {}, is not that of a kept ensemble: {why}. Nothing was ended or \
-                 deleted; delete the note if it is wrong",
+                "{}: the data directory that it names, {}, is not that of a kept ensemble: {why}. Nothing \
+                 was stopped or deleted; delete the note if it is wrong",
                 state.display(),
                 self.directory.display()
             ))

@@ -96,7 +96,7 @@ impl Links for Local {
         let pairs = froms.flat_map(|from| numbers(self).map(move |to| (from, to)));
         let ways = pairs.filter(|(from, to)| from != to).map(|(from, to)| way(network, from, to));
         try_join_all(ways.map(reaches)).await?;
-        Ok("every server is reached by every other and by the suite".into())
+        Ok("every server can be reached from every other and from the suite".into())
     }
 }
 
@@ -126,7 +126,7 @@ async fn reaches(way: Way) -> Fact {
     match arrives(&way.from, &way.to, PATIENCE).await {
         Ok(true) => Ok(format!("a datagram got {}", way.words)),
         Ok(false) => Err(format!("nothing got {} within {:?}", way.words, PATIENCE)),
-        Err(error) => Err(format!("what gets {} cannot be seen: {error}", way.words)),
+        Err(error) => Err(format!("cannot check what gets {}: {error}", way.words)),
     }
 }
 
@@ -134,7 +134,7 @@ async fn is_cut(way: Way) -> Fact {
     match arrives(&way.from, &way.to, SILENCE).await {
         Ok(false) => Ok(format!("nothing got {} within {:?}", way.words, SILENCE)),
         Ok(true) => Err(format!("a datagram got {}", way.words)),
-        Err(error) => Err(format!("what gets {} cannot be seen: {error}", way.words)),
+        Err(error) => Err(format!("cannot check what gets {}: {error}", way.words)),
     }
 }
 

@@ -426,7 +426,7 @@ mod tests {
         fs::write(followed.log(0, 1), b"no transactions at all").unwrap();
         let directories = [followed.place.path().join("0")];
         let error = followed.follower.read(&directories, &mut |_| Ok(())).unwrap_err();
-        assert!(error.to_string().ends_with("log.1: no transaction log of ZooKeeper"), "{error}");
+        assert!(error.to_string().ends_with("log.1: not a ZooKeeper transaction log"), "{error}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Network {
         let held: Vec<Namespace> = (0..=servers)
             .map(|_| Namespace::create())
             .collect::<Result<_, _>>()
-            .map_err(|error| format!("no network namespace can be made: {error}"))?;
+            .map_err(|error| format!("cannot create a network namespace: {error}"))?;
         let mut paths = held.iter().map(Namespace::path);
         let hub = paths.next().unwrap_or_default();
         let servers = paths.collect();
@@ -245,7 +245,7 @@ fn routes() -> Result<Vec<Range>, String> {
         return Ok(Vec::new());
     }
     let routes: Vec<Route> = serde_json::from_str(&told)
-        .map_err(|error| format!("`ip -j -4 route show table all` is not understood: {error}"))?;
+        .map_err(|error| format!("cannot parse the output of `ip -j -4 route show table all`: {error}"))?;
     Ok(routes.iter().filter_map(|route| range(&route.dst)).collect())
 }
 
@@ -406,7 +406,7 @@ fn refusal(error: &io::Error) -> String {
         Some(Errno::PERM) => {
             "they are forbidden (sysctl kernel.unprivileged_userns_clone, AppArmor, or a container's seccomp profile)"
         }
-        _ => "the system does not make one",
+        _ => "the system refuses to create one",
     };
     format!("{meaning}: {error}")
 }

@@ -43,7 +43,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, temporary: &Path) -> 
 }
 
 fn first_of(candidates: Vec<PathBuf>) -> io::Result<PathBuf> {
-    let mut why = io::Error::other("there is no place for it");
+    let mut why = io::Error::other("there is no directory for it");
     for directory in candidates {
         match make(&directory) {
             Ok(()) => return Ok(directory),
@@ -75,7 +75,7 @@ pub fn check(directory: &Path) -> io::Result<()> {
     // `symlink_metadata` describes a link itself, not its target.
     let found = directory.symlink_metadata()?;
     let wrong = if !found.is_dir() {
-        "is no directory"
+        "is not a directory"
     } else if found.uid() != user() {
         "belongs to another user"
     } else if found.mode() & WRITABLE != 0 {
@@ -136,8 +136,8 @@ mod tests {
         std::fs::write(at("file"), "").unwrap();
         for (name, why) in [
             ("open", "can be written to by others"),
-            ("link", "is no directory"),
-            ("file", "is no directory"),
+            ("link", "is not a directory"),
+            ("file", "is not a directory"),
         ] {
             let told = make(&at(name)).unwrap_err().to_string();
             assert!(told.contains(name) && told.contains(why), "{told}");

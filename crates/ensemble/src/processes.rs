@@ -87,16 +87,16 @@ pub trait Processes: Send + Sync {
         let awake = self.awake().await?;
         let looks = awake.iter().map(|Numbered { number, address }| async move {
             match admin::srvr(address, state::PATIENCE).await {
-                Ok(None) => Ok(format!("server {number} says that it does not serve")),
+                Ok(None) => Ok(format!("server {number} reports that it does not serve")),
                 Err(error) if state::is_gone(&error) => Ok(format!("server {number} is down ({error})")),
                 Ok(Some(srvr)) => Err(format!("server {number} serves ({})", srvr.mode)),
-                Err(error) => Err(format!("server {number} cannot be asked: {error}")),
+                Err(error) => Err(format!("server {number} cannot be queried: {error}")),
             }
         });
         let mut seen = join_all(looks).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let others = self.servers() - awake.len();
         if others > 0 {
-            seen.push(format!("{others} are down or held still"));
+            seen.push(format!("{others} are down or paused"));
         }
         Ok(seen.join("; "))
     }
@@ -112,7 +112,7 @@ pub trait Processes: Send + Sync {
         let addresses: Vec<String> = up.map(|server| self.address(server)).collect::<Result<_, _>>()?;
         let roles = state::roles(&addresses).await;
         let states = state::described(&roles);
-        if state::is_whole(&roles) { Ok(states) } else { Err(format!("not whole ({states})")) }
+        if state::is_whole(&roles) { Ok(states) } else { Err(format!("not healthy ({states})")) }
     }
 
     /// Current leader and its epoch. Two servers may briefly both claim to lead; the one of the later epoch counts, and
@@ -139,7 +139,7 @@ pub trait Processes: Send + Sync {
             (srvr.mode == "follower").then_some(*number)
         });
         let followers: Vec<usize> = join_all(looks).await.into_iter().flatten().collect();
-        if followers.is_empty() { Err("no server says that it follows".into()) } else { Ok(followers) }
+        if followers.is_empty() { Err("no server reports that it follows".into()) } else { Ok(followers) }
     }
 
     /// Numbers of a majority of the voting servers, drawn by the seed; without them the others cannot serve.
@@ -232,7 +232,7 @@ impl Processes for Local {
     async fn is_down(&self, number: usize) -> Fact {
         let mut server = self.server(number)?;
         if server.is_running() {
-            return Err(format!("the process of server {number} is there"));
+            return Err(format!("the process of server {number} still runs"));
         }
         match accepts(&server) {
             Ok(()) => {
@@ -268,13 +268,13 @@ async fn end(local: &Local, number: usize, signal: Signal) -> Done {
 
 fn ask(local: &Local, number: usize, signal: Signal) -> Done {
     let mut server = local.server(number)?;
-    server.end(signal).map_err(|error| format!("cannot end server {number}: {error}"))
+    server.end(signal).map_err(|error| format!("cannot stop server {number}: {error}"))
 }
 
 async fn gone(local: &Local, number: usize, within: Duration) -> Done {
     eventually(within, || async {
         if local.server(number)?.is_running() {
-            return Err(format!("the process of server {number} is still there"));
+            return Err(format!("the process of server {number} still runs"));
         }
         Ok(())
     })
@@ -347,7 +347,7 @@ async fn listens(local: &Local, number: usize) -> Done {
         let mut server = local.server(number)?;
         if !server.is_running() {
             // It has ended, so waiting longer is pointless.
-            return Ok(Err(server.has_ended().unwrap_or_else(|| "it was ended meanwhile".into())));
+            return Ok(Err(server.has_ended().unwrap_or_else(|| "it was stopped meanwhile".into())));
         }
         accepts(&server)?;
         server.is_up();

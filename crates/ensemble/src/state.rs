@@ -166,7 +166,8 @@ fn never_whole(roles: &[Role]) -> Option<String> {
     let alone = roles.iter().filter(|role| role.is("standalone")).count();
     (alone > 0 && roles.len() > 1).then(|| {
         format!(
-            "the servers are no ensemble, because {alone} of {} run alone: list all of them in each server's configuration \
+            "the servers are not an ensemble, because {alone} of {} run alone: list all of them in each \
+             server's configuration \
              (server.N, in containers ZOO_SERVERS)",
             roles.len()
         )
@@ -273,9 +274,9 @@ async fn followers_of(epoch: u64, all: &[String], patience: Duration) -> usize {
 pub fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
     let backed = told.iter().filter(|leader| leader.is_backed(servers));
     backed.max_by_key(|leader| leader.epoch).copied().ok_or_else(|| match told {
-        [] => "no server says that it leads".to_owned(),
+        [] => "no server reports that it leads".to_owned(),
         [told, ..] => format!(
-            "server {} says that it leads, but only {} in step with it",
+            "server {} reports that it leads, but only {} in step with it",
             told.server,
             counted(told.synced_followers, "follower is", "followers are")
         ),

@@ -94,8 +94,12 @@ impl Cast {
         let (sender, reports) = unbounded_channel();
         let work = move || runtime::block_on(serve(lock, target, contenders, wanted, sender));
         let thread = std::thread::Builder::new().name("contenders".into()).spawn(work);
-        let thread =
-            thread.map_err(|error| Error::environment(format!("no thread for contenders: {error}")))?;
+        let thread = thread.map_err(|error| {
+            Error::environment(format!(
+                "cannot start a thread for contenders: \
+                {error}"
+            ))
+        })?;
         Ok(Self { commands: Some(commands), reports, thread: Some(thread) })
     }
 

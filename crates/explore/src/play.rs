@@ -368,7 +368,7 @@ impl Play<'_, '_> {
         let index = match &wanted {
             Some(name) => choices.iter().position(|choice| choice.name == *name).ok_or_else(|| {
                 let there: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
-                Unexplored(format!("`{name}` was due, and there was {}", there.join(", ")))
+                Unexplored(format!("`{name}` was next, but the choices were {}", there.join(", ")))
             })?,
             None => choices.iter().position(|choice| choice.footprint.contender == self.first).unwrap_or(0),
         };

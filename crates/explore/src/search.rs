@@ -199,7 +199,12 @@ impl Search<'_> {
         let mut runs = Vec::new();
         for _ in 0..UNDISTURBED {
             self.pool.add(Schedule::undisturbed(self.site.contenders), usize::MAX);
-            let run = self.next()?.ok_or_else(|| Error::environment("no time for an undisturbed run"))?;
+            let run = self.next()?.ok_or_else(|| {
+                Error::environment(
+                    "no time was left for an undisturbed \
+                run",
+                )
+            })?;
             runs.push(carried_out(run)?);
         }
         let first = runs.remove(0);

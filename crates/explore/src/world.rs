@@ -91,5 +91,5 @@ impl World {
 /// Opens listeners for the contenders and one more.
 async fn listen(server: &str, contenders: usize) -> Result<Net, Error> {
     let net = Net::listen(server, contenders + 1).await;
-    net.map_err(|error| Error::environment(format!("no listener before the server: {error}")))
+    net.map_err(|error| Error::environment(format!("cannot listen in front of the server: {error}")))
 }

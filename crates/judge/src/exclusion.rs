@@ -22,7 +22,7 @@ pub fn judge(trial: &mut Trial) {
     if let Some(facts) = trial.facts.take()
         && let Err(error) = learn(trial, &facts)
     {
-        trial.unchecked.push(format!("what the contenders did cannot be judged to its end: {error}"));
+        trial.unchecked.push(format!("the contenders' events could not be judged completely: {error}"));
     }
     // Only open arrivals, which do not wait for a free contender, can pile up; tries do not.
     let piles_up = trial.arrived.is_some() && !trial.spec.only_tries();
@@ -150,7 +150,7 @@ fn progress(trial: &Trial) -> Option<Verdict> {
         return (!trial.faults.is_empty()).then_some(Verdict::Held);
     };
     let stuck = counted(trial.stuck.len(), "contender is", "contenders are");
-    let over = if trial.faults.is_empty() { "no fault was asked for" } else { "all faults are over" };
+    let over = if trial.faults.is_empty() { "no fault was requested" } else { "all faults are over" };
     let blocked = first.blocked_by.as_ref().map(|node| format!("; blocked by {node}")).unwrap_or_default();
     let why =
         vec![format!("{stuck} stuck although {over}; the first is contender {}{blocked}", first.contender)];
@@ -174,7 +174,8 @@ fn order(trial: &Trial) -> Option<Verdict> {
     }
     let forgotten = (order.forgotten > 0).then(|| {
         format!(
-            "the ensemble lost acknowledged writes: {} gone without any server's log saying so (ZOOKEEPER-4643 is \
+            "the ensemble lost acknowledged writes: {} gone without a trace in any server's log \
+             (ZOOKEEPER-4643 is \
              one possible cause)",
             counted(order.forgotten, "node of a holder is", "nodes of holders are")
         )
@@ -246,7 +247,7 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
     let unproved = unproved.map(|fault| format!("fault {} ({}): {}", fault.number, fault.label, fault.proof));
     let left = trial.faults.iter().filter_map(|fault| {
         let why = fault.left.as_ref()?;
-        Some(format!("fault {} ({}) was not undone: {why}", fault.number, fault.label))
+        Some(format!("fault {} ({}) was not healed: {why}", fault.number, fault.label))
     });
     let uncertain = trial.excused.uncertain;
     let open = (uncertain > 0).then(|| counted(uncertain, "overlap is uncertain", "overlaps are uncertain"));
@@ -334,7 +335,7 @@ pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let explained = trial.stuck.iter().all(|one| one.blocker.is_some_and(waits_for_itself));
     let is_hazard = card.guarantees.protection == Protection::Unsynced;
     (is_hazard && unanswered && explained).then_some(
-        "after a lost response it looks for its node once, without a sync, and so made a second one",
+        "after a lost response it looks for its node once, without a sync, and so created a second one",
     )
 }
 

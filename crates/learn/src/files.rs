@@ -53,7 +53,8 @@ impl ServerFiles {
         match self.logs.is_empty() && self.snapshots.is_empty() {
             false => Ok(self),
             true => Err(Error::usage(format!(
-                "{}: no transaction log of ZooKeeper; name a server's dataDir or dataLogDir, which has log.… files in \
+                "{}: not a ZooKeeper transaction log; name a server's dataDir or dataLogDir, which has \
+                 log.… files in \
                  {VERSION}",
                 path.display()
             ))),
@@ -67,8 +68,7 @@ impl ServerFiles {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if name.starts_with(KEEPER) {
                 return Ok(Err(Error::usage(format!(
-                    "{}: a log of ClickHouse Keeper, which is no transaction log of ZooKeeper; only those of \
-                     ZooKeeper can be read",
+                    "{}: a log of ClickHouse Keeper; only ZooKeeper's transaction logs can be read",
                     path.display()
                 ))));
             }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn directories_without_logs_are_refused_with_a_suggestion() {
         let empty = files_of(directory(&[]).path()).unwrap_err().to_string();
-        assert!(empty.contains("no transaction log of ZooKeeper; name a server's dataDir"), "{empty}");
+        assert!(empty.contains("not a ZooKeeper transaction log; name a server's dataDir"), "{empty}");
         let keeper = files_of(directory(&["changelog_1_100.bin"]).path()).unwrap_err().to_string();
         assert!(keeper.contains("a log of ClickHouse Keeper"), "{keeper}");
         let missing = files_of(Path::new("/nowhere")).unwrap_err().to_string();

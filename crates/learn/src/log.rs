@@ -20,10 +20,10 @@ const SEARCHED: usize = 4 * CHUNK;
 /// Number of damaged places that are listed; the rest is only counted.
 const KEPT: usize = 100;
 
-const CUT_OFF: &str = "a record that was cut off, and left out";
+const CUT_OFF: &str = "a truncated record, which was left out";
 const DAMAGED: &str = "a damaged record; the rest of the file was left out";
 /// The server had extended the file before it was killed.
-const PARTIAL: &str = "a record that was only partly written, and left out";
+const PARTIAL: &str = "a partly written record, which was left out";
 
 /// A place where a file could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -111,7 +111,7 @@ impl LogStream {
                 Found::Record { record, length, is_marked } => {
                     let zxid = record.zxid;
                     if !is_marked {
-                        self.note(damages, "a record with a wrong end mark, which counts all the same")?;
+                        self.note(damages, "a record with a wrong end mark, which was used anyway")?;
                     }
                     if self.before.is_none_or(|before| zxid > before) {
                         self.payload = Some(self.at + FRAME..self.at + length - 1);
@@ -287,6 +287,6 @@ mod tests {
     fn file_of_another_program_is_skipped_and_named() {
         let (zxids, damage) = read(&[b"something else entirely".to_vec(), log(&creates(1..=1))]);
         assert_eq!(zxids, [1]);
-        assert_eq!(damage, ["no transaction log of ZooKeeper: the file was left out"]);
+        assert_eq!(damage, ["not a ZooKeeper transaction log: the file was left out"]);
     }
 }

@@ -198,7 +198,7 @@ impl Learnt<'_> {
             format!("{contenders} sessions that ask again after a release"),
             "their holds and the times between a release and the next request".to_owned(),
         ];
-        let assumed = vec!["a closed load: sessions that wait ask for nothing else".to_owned()];
+        let assumed = vec!["a closed load: waiting sessions request nothing else".to_owned()];
         let think = self.distribution(self.since).to_toml();
         let load = format!(
             "contenders = {contenders}\nload = \"closed\"\nthink = {think}\nduration = \"{lasts_s}s\"\n"

@@ -97,13 +97,14 @@ impl Learned {
 
 /// Facts that neither logs nor watches contain.
 const UNKNOWABLE: &[&str] = &[
-    "attempts that created no node: a try-lock that only looked, a wait inside a client's process",
+    "attempts that created no node: a try-lock that only read the queue, a wait inside a client's process",
     "reads, watches and notifications",
-    "the handoff within each grant: holds are logged too long by it, and waits too short",
+    "the handoff within each grant: it makes logged holds too long and logged waits too short",
     "whether a session expired or was closed",
 ];
 const UNKNOWABLE_BY_WATCH: &[&str] = &[
-    "sessions, and so who waited, who gave up by whose hand, and which nodes ended with their session",
+    "sessions, and therefore which contenders waited or gave up, why, and which nodes ended with their \
+     session",
     "everything while the connection was lost",
 ];
 

@@ -178,13 +178,12 @@ pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial)
         }
     };
     if counted.acquired == 0 {
-        return Counting::failed("no contender acquired the lock in the trial that counts".into());
+        return Counting::failed("no contender acquired the lock in the counting trial".into());
     }
     let is_driven = zklockbench_locks::driven(&trial.spec.strategy.name).is_some();
     if is_driven && whole.all_requests() == 0 {
         return Counting::failed(
-            "nothing that it sent was seen between it and the servers: it may have connected elsewhere"
-                .into(),
+            "none of its requests passed the proxy in between: it may have connected elsewhere".into(),
         );
     }
     Counting {

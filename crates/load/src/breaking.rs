@@ -173,10 +173,10 @@ fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
         News::Lost(why) => {
             sink(EnvironmentEvent::Warning(&format!("fault `{label}` is not proved: {why}")));
         }
-        News::Undone if is_healed => sink(EnvironmentEvent::Note(&format!("fault `{label}` was undone"))),
+        News::Undone if is_healed => sink(EnvironmentEvent::Note(&format!("fault `{label}` was healed"))),
         News::Undone => {}
         News::Left(why) => {
-            sink(EnvironmentEvent::Warning(&format!("fault `{label}` could not be undone: {why}")))
+            sink(EnvironmentEvent::Warning(&format!("fault `{label}` could not be healed: {why}")))
         }
     }
 }

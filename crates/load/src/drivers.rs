@@ -139,7 +139,8 @@ async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Opt
     if late > 0 {
         let granted = counted(late, "lock was", "locks were");
         sink(EnvironmentEvent::Warning(&format!(
-            "{granted} granted to `{driver}` after it had said that the wait for it was over; each was released at once"
+            "{granted} granted to `{driver}` after it had reported the wait as ended; each was released at \
+             once"
         )));
     }
     // The processes may take seconds to end.

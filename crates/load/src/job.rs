@@ -63,7 +63,8 @@ impl Job {
             Ok(_) => {}
             Err(ClientError::NodeExists) => {
                 return Err(Error::usage(format!(
-                    "there is a job `{name}` on {} already: give this one another name, or remove what a killed one left with: \
+                    "a job `{name}` already exists on {}: give this one another name, or remove the nodes \
+                     of a killed one with: \
                      zklockbench clean --connect {} --run-id {name}",
                     target.connect, target.connect
                 )));
@@ -100,7 +101,7 @@ impl Job {
             Ok(Ok(())) => Ok(job),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::environment(format!(
-                "no job `{name}` began on {} in time: start the command that leads it, with --job {name}",
+                "no job `{name}` started on {} in time: start the command that leads it, with --job {name}",
                 target.connect
             ))),
         }
@@ -130,15 +131,19 @@ impl Job {
                 let path = format!("{}/{node}", self.runs());
                 let read = now.data(&path).await;
                 let data = read.map_err(|error| refused(&self.target, "read", &path, error))?;
-                let run = serde_json::from_slice(&data)
-                    .map_err(|error| Error::usage(format!("{path} is of another version: {error}")))?;
+                let run = serde_json::from_slice(&data).map_err(|error| {
+                    Error::usage(format!(
+                        "{path} was written by a different version: \
+                        {error}"
+                    ))
+                })?;
                 return Ok(Some((node, run)));
             }
             if is_over {
                 return Ok(None);
             }
             if !leads {
-                return Err(Error::Unknown("the command that leads the job is gone".into()));
+                return Err(Error::Unknown("the command that leads the job has ended".into()));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }

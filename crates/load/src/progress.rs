@@ -264,7 +264,7 @@ impl Node {
         let whose = match self.contender(shared) {
             None if self.is_strangers(shared) => "unknown to the contenders".to_owned(),
             None => "an earlier session of a contender".to_owned(),
-            Some(id) if id == to => format!("contender {id} itself, from an earlier turn"),
+            Some(id) if id == to => format!("contender {id} itself, from an earlier cycle"),
             Some(id) if shared.lock_states[shared.lock_of(id)].all_inside().contains(&id) => {
                 format!("contender {id}, which is inside")
             }

@@ -52,7 +52,7 @@ impl Credentials {
     /// Difference from another worker; `None` if both belong to the same run.
     fn difference(&self, other: &Self) -> Option<String> {
         let differs = |what: &str, own: &str, others: &str| {
-            (own != others).then(|| format!("has another {what} ({others}, not {own})"))
+            (own != others).then(|| format!("has a different {what} ({others}, not {own})"))
         };
         let short = |hash: &str| hash.chars().take(12).collect::<String>();
         differs("version", &self.version, &other.version)
@@ -81,7 +81,7 @@ impl fmt::Display for MeetingError {
         };
         match self {
             Self::Lost(workers) => write!(f, "lost {}", named(workers)),
-            Self::Late(workers) => write!(f, "{} did not come in time", named(workers)),
+            Self::Late(workers) => write!(f, "{} did not arrive in time", named(workers)),
             Self::Unlike(why) => f.write_str(why),
             Self::Broken(why) => write!(f, "the workers can't meet: {why}"),
         }
@@ -188,8 +188,8 @@ impl Rendezvous {
         let is_begun = is_there(&self.client, &begun).await.map_err(|error| failed(&begun, error))?;
         if is_begun {
             return Err(Error::usage(format!(
-                "the run {} has begun without this {}: a worker can't come back to a run; start all of them again with \
-                 another --run-id",
+                "the run {} has begun without this {}: a worker cannot rejoin a run; restart all of them \
+                 with another --run-id",
                 self.name(),
                 self.slice
             )));
@@ -200,7 +200,8 @@ impl Rendezvous {
         match self.client.create(&path, &data, &ephemeral).await {
             Ok(_) => Ok(()),
             Err(ClientError::NodeExists) => Err(Error::usage(format!(
-                "there is a worker {} in the run {} already: give each its own --index, or wait {} s if it was just killed",
+                "worker {} is already in the run {}: give each worker its own --index, or wait {} s if it \
+                 was just killed",
                 self.slice.index,
                 self.name(),
                 SESSION.as_secs()
@@ -316,7 +317,7 @@ impl Rendezvous {
                 error => self.broken(&error),
             })?;
             let own: Credentials = serde_json::from_slice(&data).map_err(|error| {
-                MeetingError::Unlike(format!("worker {worker} has another version: {error}"))
+                MeetingError::Unlike(format!("worker {worker} has a different version: {error}"))
             })?;
             if let Some(difference) = first.as_ref().and_then(|first| first.difference(&own)) {
                 return Err(MeetingError::Unlike(format!("worker {worker} {}", one_line(&difference))));
@@ -518,7 +519,12 @@ impl Rendezvous {
         match self.asked(|| self.client.get_data(&path)).await {
             Ok((data, _)) => {
                 self.counts(|beside| beside.reads += 1);
-                let unlike = |error| MeetingError::Unlike(format!("worker 0 has another version: {error}"));
+                let unlike = |error| {
+                    MeetingError::Unlike(format!(
+                        "worker 0 has a different version: \
+                    {error}"
+                    ))
+                };
                 serde_json::from_slice(&data).map(Some).map_err(unlike)
             }
             Err(ClientError::NoNode) => Ok(None),

@@ -56,7 +56,7 @@ impl DrivenLock {
             () => return None,
         };
         Some(format!(
-            "`{name}` is a driver's lock, and its driver can't {what}, as it says: go without {without}, or without it"
+            "`{name}` is a driver's lock, and its driver cannot {what}: drop {without}, or leave the lock out"
         ))
     }
 
@@ -95,7 +95,7 @@ fn lock(
     let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(fine) {
         return Err(format!(
-            "driver `{driver}`: `{name}` is no name of a lock: letters, digits, `-`, `_` and `.`"
+            "driver `{driver}`: `{name}` is not a name of a lock: letters, digits, `-`, `_` and `.`"
         ));
     }
     let params = abilities.parameters.iter().map(|(name, parameter)| {
@@ -107,7 +107,8 @@ fn lock(
         !params.iter().any(|param| param.name == *leases && matches!(param.kind, ParamKind::Count(..)))
     }) {
         return Err(format!(
-            "driver `{driver}`: `leases` of `{name}` is `{leases}`, which is no number of its own"
+            "driver `{driver}`: `leases` of `{name}` is `{leases}`, which is not one of its numeric \
+             parameters"
         ));
     }
     for param in &mut params {
@@ -165,12 +166,15 @@ fn details(abilities: &Abilities) -> String {
         How::None => "not at all",
     };
     let token = match abilities.token {
-        TokenKind::Czxid => "The number of its node's creation is reported: the servers' logs judge it, too.",
+        TokenKind::Czxid => {
+            "The transaction that created its node is reported: the servers' logs judge \
+            it, too."
+        }
         TokenKind::Other => "A fencing token is reported, but not its node.",
         TokenKind::None => "No fencing token is reported.",
     };
     format!(
-        "Acquire and release: another program does them. What it sends to the servers is counted on the wire.\n\
+        "Acquire and release: done by another program. What it sends to the servers is counted on the wire.\n\
          Gives up after a timeout: {}. Ends a wait when asked to: {}.\n{token}",
         how(abilities.timeout),
         how(abilities.cancel)
@@ -194,7 +198,7 @@ fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, Str
             (ParamKind::OneOf(Box::leak(words.into_boxed_slice())), word.clone())
         }
         Value::String(word) => return Err(format!("`{word}` is neither a time nor among `one_of`")),
-        other => return Err(format!("{other} is no number, no text, not true and not false")),
+        other => return Err(format!("{other} is neither a number nor text nor true nor false")),
     };
     Ok(Param { name, kind, default: leaked(default), doc: &parameter.doc })
 }

@@ -162,7 +162,7 @@ fn row(card: &LockCard) -> String {
             Protection::Unsynced => "without sync",
             Protection::Complete => "yes",
         },
-        if given.watches { "watches" } else { "looking again" },
+        if given.watches { "watches" } else { "polling" },
     )
 }
 

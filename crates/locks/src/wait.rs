@@ -183,7 +183,7 @@ pub const WAKE: Param = Param {
     name: "wake",
     kind: ParamKind::OneOf(&["at-once", "poll-flag"]),
     default: "at-once",
-    doc: "Whether the contender continues as soon as its watcher fires, or checks a flag every so often.",
+    doc: "Whether the contender continues as soon as its watcher fires, or checks a flag periodically.",
 };
 
 pub const FLAG_INTERVAL: Param = Param {

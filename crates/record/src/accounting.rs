@@ -273,8 +273,8 @@ pub enum CountedTurns {
 impl CountedTurns {
     pub fn told(self) -> &'static str {
         match self {
-            Self::AfterTheFirst => "each contender's first turn left out",
-            Self::All => "first turns among them",
+            Self::AfterTheFirst => "each contender's first cycle left out",
+            Self::All => "first cycles among them",
         }
     }
 }

@@ -670,7 +670,7 @@ mod tests {
 
     #[test]
     fn named_suggests_the_nearest_name_and_accepts_names_of_tables() {
-        assert!(named("thruput").unwrap_err().contains("there is no figure `thruput`"));
+        assert!(named("thruput").unwrap_err().contains("there is no metric `thruput`"));
         assert!(named("throughptu").unwrap_err().contains("did you mean `throughput`?"));
         assert_eq!(named("throughput_per_s"), Ok(THROUGHPUT.figure()));
         assert!(named("fan_out_per_s").is_err());

@@ -152,7 +152,7 @@ impl RunOutcome {
 
     /// Outcome stored when a run starts. It remains if the run is killed or aborted by a second signal.
     pub fn not_noted() -> Self {
-        let why = "it was killed or aborted, unless it is still going on";
+        let why = "it was killed or aborted, unless it is still in progress";
         Self { ending: RunEnding::Interrupted, why: Some(why.to_owned()) }
     }
 

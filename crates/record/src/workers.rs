@@ -209,7 +209,7 @@ added_up!(Tally { acquired, unserved, longest_wait_us: most });
 pub fn of_different_trials(parts: &[Trial]) -> Option<String> {
     let first = parts.first()?;
     let other = parts.iter().find(|part| part.spec != first.spec)?;
-    Some(format!("{} and {} were not asked the same", first.name(), other.name()))
+    Some(format!("{} and {} have different specifications", first.name(), other.name()))
 }
 
 /// Observations of a worker besides its recorder.

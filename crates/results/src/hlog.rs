@@ -114,7 +114,7 @@ fn is_of_a_measure(bytes: &[u8]) -> Result<(), String> {
     };
     let own = new_histogram();
     if (number(12..16), number(16..24), number(24..32)) != (u64::from(own.sigfig()), own.low(), own.high()) {
-        return Err("it has another range than this program's".into());
+        return Err("its range differs from this program's".into());
     }
     if number(4..8) > (own.distinct_values() * MOST_BYTES_OF_A_COUNT) as u64 {
         return Err("it announces more counts than it can have".into());

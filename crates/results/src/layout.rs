@@ -134,7 +134,7 @@ fn remedy(kind: ErrorKind) -> &'static str {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space, or choose a directory on another disk"
         }
-        ErrorKind::PermissionDenied => "give yourself the right to it, or choose another directory",
+        ErrorKind::PermissionDenied => "fix its permissions, or choose another directory",
         ErrorKind::ReadOnlyFilesystem => "choose a directory that can be written to",
         ErrorKind::NotFound => "check whether it was removed or renamed meanwhile",
         _ => "check the disk, or choose another directory",

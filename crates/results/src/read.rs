@@ -56,7 +56,7 @@ pub fn read_packed(dir: &Path) -> Result<StoredRun, Error> {
 
 fn unpack(packed: impl Read, into: &Path) -> Result<(), String> {
     let mut archive = Archive::new(packed);
-    let not_whole = |error: std::io::Error| format!("not a whole archive: {error}");
+    let not_whole = |error: std::io::Error| format!("not a complete archive: {error}");
     for entry in archive.entries().map_err(not_whole)? {
         let mut entry = entry.map_err(not_whole)?;
         let kind = entry.header().entry_type();
@@ -87,8 +87,8 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
         format!("{dir_shown} is not a directory; name the directory that a run left")
     } else if dir.join(layout::TRIALS).is_dir() {
         format!(
-            "{dir_shown} is only half a run: it has no {}, because no trial had ended when the run was killed, or has \
-             ended yet; run the scenario again",
+            "{dir_shown} is an incomplete run: it has no {}, because no trial has ended yet, or none had \
+             when the run was killed; run the scenario again",
             layout::RUN
         )
     } else {
@@ -147,7 +147,7 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
     // Links to directories are refused, too.
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-        return Err(broken(&folder, "is no directory"));
+        return Err(broken(&folder, "is not a directory"));
     }
     let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, error.into()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -232,7 +232,7 @@ fn broken(path: &Path, what: &str) -> Error {
 }
 
 fn changed(path: &Path) -> Error {
-    broken(path, "is not as it was written: its digest in run.json is another")
+    broken(path, "was modified: its digest in run.json is different")
 }
 
 /// Contradictions between numbers of one trial, as sentences: signs that a file was changed or damaged together with its digest.
@@ -315,7 +315,7 @@ mod tests {
         assert!(error_of_read(&dir.path().join("absent")).contains("is not a directory"));
         assert!(error_of_read(dir.path()).contains("is not a run directory: it has no run.json"));
         fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
-        assert!(error_of_read(dir.path()).contains("is only half a run"));
+        assert!(error_of_read(dir.path()).contains("is an incomplete run"));
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl ClaimedDirectory {
             // The directory may have been renamed before it was locked.
             Ok(()) if is_at(&lock, &dir) => Ok(Self { parent, name, dir, lock }),
             Ok(()) | Err(Errno::WOULDBLOCK) => Err(Error::usage(format!(
-                "{} is in use: its run is still going on, or is being resumed by another process",
+                "{} is in use: its run is still in progress, or is being resumed by another process",
                 dir.display()
             ))),
             Err(error) => Err(Error::environment(format!(

@@ -99,7 +99,10 @@ impl RunWriter {
         {
             if folder.is_symlink() {
                 let folder = folder.display();
-                return Err(Error::usage(format!("{folder} is a link, which a run is not resumed through")));
+                return Err(Error::usage(format!(
+                    "{folder} is a link, and a run is not resumed through \
+                    links"
+                )));
             }
         }
         let mut writer = Self::of(claim.take_back()?);
@@ -358,7 +361,8 @@ fn taken(parent: &Path, name: &str) -> Error {
     let (end, partial) = (parent.join(name), layout::partial(parent, name));
     if partial.is_dir() {
         return Error::usage(format!(
-            "a run named `{name}` is going on or was killed ({}); if it was killed, resume it with `zklockbench run \
+            "a run named `{name}` is in progress or was killed ({}); if it was killed, resume it with \
+             `zklockbench run \
              --resume {}`, or choose another name",
             partial.display(),
             end.display()

@@ -218,7 +218,7 @@ impl Arrivals {
                 let rates: Vec<_> = steps.iter().map(|step| number(step.rate / scale)).collect();
                 format!("in steps of {} a second", rates.join(", "))
             }
-            Self::Replay(replay) => format!("as {} has them", replay.file.display()),
+            Self::Replay(replay) => format!("as in {}", replay.file.display()),
         }
     }
 

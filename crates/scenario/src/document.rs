@@ -76,7 +76,7 @@ impl<'c> Document<'c> {
             root.get(key).map(|value| list(key, value, example, sink)).unwrap_or_default().into_iter()
         };
         let clients =
-            items(CLIENT, "share = 0.2; how many clients there are is `contenders`").filter_map(|item| {
+            items(CLIENT, "share = 0.2; `contenders` sets how many clients there are").filter_map(|item| {
                 keys::<Client>(
                     Section::Client,
                     item,

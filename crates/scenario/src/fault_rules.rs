@@ -56,13 +56,13 @@ fn target(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<(
     let (wrong, right): (Vec<_>, Vec<_>) = given.partition(|(key, _)| wrong.contains(key));
     for (key, place) in wrong {
         let message = match fault.card.targets {
-            Targets::Fixed => format!("`{name}` takes no `{key}`: its kind says whom it hits"),
+            Targets::Fixed => format!("`{name}` takes no `{key}`: its kind sets what it hits"),
             targets => format!("`{name}` hits {}, so it takes no `{key}`", targets.noun()),
         };
         sink.error(place, message, "leave the key out");
     }
     if let [(one, _), (other, place), ..] = right.as_slice() {
-        let message = format!("both `{one}` and `{other}` say whom `{name}` hits");
+        let message = format!("both `{one}` and `{other}` set what `{name}` hits");
         sink.error(place.clone(), message, "keep one of them");
     }
     None
@@ -73,12 +73,12 @@ fn start(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()
     match fault.places.given(&["at", "after_acquisitions"]).as_slice() {
         [] => sink.error(
             fault.span.clone(),
-            format!("nothing says when `{name}` fires"),
+            format!("nothing sets when `{name}` fires"),
             "add `at = \"5s\"`, or `after_acquisitions = 100`",
         ),
         [(one, _), (other, place)] => sink.error(
             place.clone(),
-            format!("both `{one}` and `{other}` say when `{name}` fires"),
+            format!("both `{one}` and `{other}` set when `{name}` fires"),
             "keep one of them",
         ),
         _ => {}
@@ -109,7 +109,7 @@ fn how_often(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Optio
     match (fault.said.times.map(|times| times.0), fault.places.key("every")) {
         (Some(times @ 2..), None) => sink.error(
             value_of(fault, "times"),
-            format!("`{name}` fires {times} times, but nothing says how far apart"),
+            format!("`{name}` fires {times} times, but nothing sets how far apart"),
             "add a line such as every = \"10s\"",
         ),
         (Some(1), Some(key)) => sink.error(
@@ -149,8 +149,8 @@ fn connected(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Op
     let help = if has_commands {
         "leave out the fault: commands end, start and pause servers, but cut no links between them"
     } else {
-        "leave out the fault or `connect`: servers that others rely on are never disturbed. Those that may be broken \
-         take commands of your own: --hosts FILE (docs/operating.md)"
+        "leave out the fault or `connect`: servers that others rely on are never disturbed. To break other \
+         servers, give commands for it: --hosts FILE (docs/operating.md)"
     };
     let is_wrong = file.places.has("connect") && needs.reaches_servers() && !by_command;
     is_wrong.then(|| sink.error(fault.span.clone(), message, help))
@@ -160,7 +160,8 @@ fn containers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
     let name = fault.card.name;
     let is_wrong = file.places.has("compose") && !file.places.has("connect");
     let message = format!(
-        "`{name}` drops what one server sends to another, and Docker cannot: it takes a server off its network altogether"
+        "`{name}` drops what one server sends to another, which Docker cannot do: it takes a server off \
+         its network altogether"
     );
     let help = "use `isolate`, or leave out `compose`: the suite's own servers have networks that can be cut";
     (is_wrong && fault.card.needs == Capability::Links).then(|| sink.error(fault.span.clone(), message, help))
@@ -196,7 +197,7 @@ fn contender(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Op
     let Target::Contender(number) = fault.target() else { return None };
     let fewest = file.fewest_contenders()?;
     let message =
-        format!("there is no contender {number} among {}, who are counted from 0", contenders(fewest));
+        format!("there is no contender {number} among {}, which are numbered from 0", contenders(fewest));
     let help = format!("write a number from 0 to {}", fewest - 1);
     (number >= fewest).then(|| sink.error(value_of(fault, "contender"), message, help))
 }
@@ -250,7 +251,7 @@ fn acquisitions(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) ->
     let fewest = file.fewest_contenders()?;
     let all = each.saturating_mul(u64::try_from(fewest).unwrap_or(u64::MAX));
     let each = counted(each, "acquisition", "acquisitions");
-    let message = format!("{} of {each} each are done after {all} of them", contenders(fewest));
+    let message = format!("{} with {each} each end after {all} of them", contenders(fewest));
     let help = format!("write less than {all}, or give more `acquisitions` at the top");
     (after >= all).then(|| sink.error(value_of(fault, "after_acquisitions"), message, help))
 }

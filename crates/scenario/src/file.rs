@@ -119,12 +119,12 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = "0.0", "x-example" = "0.8"))]
     #[schemars(extend("x-also" = "reads readers read_share read_fraction shared"))]
     pub(super) read_ratio: Factor<0, ONE>,
-    /// How many times a contender takes the lock in each turn before it holds, and releases it
-    /// afterwards. More than once only if all listed strategies are reentrant. Waits and holds are
+    /// How many times a contender takes the lock in each cycle before it holds, and releases it afterwards.
+    /// More than once only if all listed strategies are reentrant. Waits and holds are
     /// those of the outermost acquire.
     #[schemars(extend("x-default" = "1", "x-example" = "3", "x-also" = "reentrancy nesting reentrant levels"))]
     pub(super) depth: Count<u32, 1, 1000>,
-    /// How often a polling strategy looks; applies to every listed strategy that polls and does not
+    /// How often a polling strategy reads the queue; applies to every listed strategy that polls and does not
     /// set its own.
     #[schemars(extend("x-absent" = "each polling strategy has its own default", "x-example" = r#""1s""#))]
     #[schemars(extend("x-also" = "poll polling_interval interval"))]
@@ -172,7 +172,7 @@ pub(super) struct Top {
     #[schemars(extend("x-absent" = "a closed load needs either this or `duration`; in a batch it is 1"))]
     #[schemars(extend("x-example" = "10", "x-also" = "acquires iterations count acquisition"))]
     pub(super) acquisitions: Count<u64, 1, 1_000_000_000>,
-    /// Over how long the contenders start. Closed load only.
+    /// Time over which the contenders start. Closed load only.
     #[schemars(extend("x-default" = r#""0s""#, "x-example" = r#""2s""#, "x-also" = "ramp stagger"))]
     pub(super) ramp_up: Lasts<0, DAY>,
     /// Load before the measured phase, not recorded. Closed and open loads only.
@@ -200,15 +200,15 @@ pub(super) struct Top {
     /// machine favours no strategy, or `as-written`.
     #[schemars(extend("x-default" = r#""shuffled""#, "x-example" = r#""shuffled""#, "x-also" = "shuffle sequence"))]
     pub(super) order: Option<Order>,
-    /// Seed for everything random: trial order, hold and think times, who reads, whom faults hit and
-    /// when.
+    /// Seed for everything random: trial order, hold and think times, which acquires read, and what faults
+    /// hit and when.
     #[schemars(extend("x-default" = "1", "x-example" = "1", "x-also" = "random_seed rng"))]
     pub(super) seed: Count<u64, 0, UNBOUNDED>,
     /// Session timeout that contenders request.
     #[schemars(extend("x-default" = r#""10s""#, "x-example" = r#""10s""#, "x-also" = "timeout session"))]
     pub(super) session_timeout: Lasts<200, 600_000>,
-    /// How long an acquire may take before it counts as timed out. With `0s` it only tries: it gets the lock at once or
-    /// leaves ([workloads](../workloads.md#try-locks)). Not scaled by `time_scale`.
+    /// How long an acquire may take before it counts as timed out. With `0s` it only tries: it gets the lock
+    /// at once or gives up ([workloads](../workloads.md#try-locks)). Not scaled by `time_scale`.
     #[schemars(extend("x-absent" = "an acquire waits forever", "x-example" = r#""30s""#))]
     #[schemars(extend("x-also" = "lock_timeout wait_timeout max_wait"))]
     pub(super) acquire_timeout: Lasts<0, WEEK>,
@@ -219,14 +219,14 @@ pub(super) struct Top {
     #[schemars(extend("x-also" = "give_up stall_timeout no_progress"))]
     pub(super) give_up_after: Lasts<1, WEEK>,
     /// What a contender does when the lock reports a failed request and it can't know whether the
-    /// request was carried out. `end-session`: it ends its session, and any node it left goes at
-    /// once. `keep-session`: it keeps its session and lock object, as a careless program would; a
+    /// request was carried out. `end-session`: it ends its session, and any node it left is deleted at once.
+    /// `keep-session`: it keeps its session and lock object, as a careless program would; a
     /// node it left then blocks the queue.
     #[schemars(extend("x-default" = r#""end-session""#, "x-example" = r#""keep-session""#))]
     #[schemars(extend("x-also" = "on_doubt after_doubt when_in_doubt on_connection_loss after_loss"))]
     pub(super) in_doubt: Option<WhenInDoubt>,
     /// What a holder does when it learns that its session has ended, and the lock with it. `stop`: it ends the hold at
-    /// once. `ignore`: it holds on as long as planned, as a program that does not listen does.
+    /// once. `ignore`: it keeps holding as planned, as a program that ignores the notification would.
     #[schemars(extend("x-default" = r#""stop""#, "x-example" = r#""ignore""#))]
     #[schemars(extend("x-also" = "on_session_lost when_lost on_expiry on_lost_session"))]
     pub(super) on_lost: Option<WhenLost>,
@@ -253,7 +253,7 @@ pub(super) struct Ensemble {
     /// Servers to start on this host: 1, 3 or 5. Not with `connect`.
     #[schemars(extend("x-default" = "3", "x-example" = "3", "x-also" = "size nodes replicas"))]
     pub(super) servers: Option<Is<Servers>>,
-    /// Where the servers keep their data: a tmpfs or a disk decides most of a write's cost. Excludes
+    /// Where the servers keep their data: whether it is a tmpfs or a disk decides most of a write's cost. Excludes
     /// `connect`.
     #[schemars(extend("x-absent" = "chosen by the suite, and recorded in the results"))]
     #[schemars(extend("x-example" = r#""/dev/shm""#, "x-also" = "dir directory datadir path"))]
@@ -274,8 +274,8 @@ pub(super) struct Ensemble {
 /// A kind of clients; what it leaves out is at the top of the file.
 #[derive(Default, Deserialize, JsonSchema)]
 pub(super) struct Client {
-    /// How many are of this kind, relative to the shares of the others: 0.8 and 0.2, or 8 and 2. In an
-    /// open load a share of the arrivals; otherwise of the contenders, the first of the first kind.
+    /// How many are of this kind, relative to the shares of the others: 0.8 and 0.2, or 8 and 2. In an open
+    /// load a share of the arrivals; otherwise of the contenders, where the first ones are of the first kind.
     #[schemars(extend("x-example" = "0.2", "x-also" = "weight part ratio"))]
     pub(super) share: Factor<1, 1_000_000_000_000>,
     /// How long they hold a lock.

@@ -515,7 +515,7 @@ const LATENCY: &str = "latency";
 
 /// Note for metrics measured with added round-trip time.
 pub const DISTANCE_NOTE: &str = "The delay is added by a proxy between contenders and servers, half of it in each direction, \
-    from the beginning of the measured phase on; the servers stay as near to each other as they are.";
+    from the beginning of the measured phase on; the distances between servers do not change.";
 
 /// Added time per direction for this added round-trip time: half of it, in whole microseconds.
 pub fn each_way(round_trip: Duration) -> Duration {

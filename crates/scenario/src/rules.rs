@@ -164,7 +164,7 @@ fn queues(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (timeout, value) = (file.said.acquire_timeout?.0, file.places.value("acquire_timeout")?);
     if timeout.is_zero() {
-        let message = "in a batch each contender acquires once, so none may only try";
+        let message = "in a batch each contender acquires once, so a try makes no sense";
         sink.error(value, message, "leave `acquire_timeout` out, or use load = \"closed\"");
         return None;
     }

@@ -50,7 +50,7 @@ impl TryFrom<Shape> for Times {
             Shape::Fixed(time) => Distribution::Fixed(time.0),
             Shape::Uniform { min, max } if min.0 > max.0 => {
                 let message = format!("`min` {} is more than `max` {}", written(min.0), written(max.0));
-                return Err(wrong(message, "exchange the two"));
+                return Err(wrong(message, "swap the two"));
             }
             Shape::Uniform { min, max } => Distribution::Uniform { min: min.0, max: max.0 },
             Shape::Exponential { mean } => Distribution::Exponential { mean: mean.0 },

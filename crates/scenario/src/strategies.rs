@@ -155,7 +155,7 @@ fn locks_of<'c>(driver: &str, cards: &'c [LockCard]) -> Vec<&'c str> {
 fn unknown_lock(driver: &str, lock: &str, cards: &[LockCard]) -> (String, String) {
     let (locks, driver) = (locks_of(driver, cards), shown(driver, 60));
     if locks.is_empty() {
-        let help = format!("say on the command line how it is started: --driver {driver}=COMMAND");
+        let help = format!("give its command on the command line: --driver {driver}=COMMAND");
         return (format!("unknown driver `{driver}`"), help);
     }
     let all = format!("its locks are {}", listed(locks.iter().copied()));

@@ -112,7 +112,8 @@ impl TraceBuilder {
         written.sort_unstable();
         if let Some((_, line, highest)) = written.iter().find(|(.., lock)| *lock >= CONTENDERS_MAX) {
             return Err(format!(
-                "line {line}: the lock {highest}; locks are numbers below {CONTENDERS_MAX}, or names of which one is no number"
+                "line {line}: the lock {highest}; locks are numbers below {CONTENDERS_MAX}, or names, at \
+                 least one of which is not a number"
             ));
         }
         for arrival in &mut self.arrivals {

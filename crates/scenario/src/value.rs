@@ -143,7 +143,7 @@ impl<const MOST: u64> Kind for LockCount<MOST> {
         match value.as_str() {
             Some(FRESH) => Ok(None),
             Some(text) if text.trim().parse::<u64>().is_err() => Err(wrong(
-                format!("`{}` is no number of locks", shown(text, 60)),
+                format!("`{}` is not a number of locks", shown(text, 60)),
                 format!("write a number without quotes, or \"{FRESH}\" for a new lock each time"),
             )),
             _ => Whole::<usize, 1, MOST>::read(value).map(Some),
@@ -455,7 +455,7 @@ pub(super) fn processes(value: &Value) -> Result<DriverProcesses, Wrong> {
         Some("one") => Ok(DriverProcesses::One),
         Some("per-contender") => Ok(DriverProcesses::PerContender),
         Some(word) => Err(wrong(
-            format!("`{}` is no number of processes", shown(word, 60)),
+            format!("`{}` is not a number of processes", shown(word, 60)),
             "write \"one\", \"per-contender\", or a number without quotes",
         )),
         None => Whole::<usize, 1, 1000>::read(value).map(DriverProcesses::Count),

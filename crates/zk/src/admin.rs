@@ -177,7 +177,7 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
         stream.take(longest as u64 + 1).read_to_end(&mut answer).await?;
         if answer.len() > longest {
             let why = format!(
-                "{address} answers `{word}` with more than {} KiB (no ZooKeeper server?)",
+                "{address} answers `{word}` with more than {} KiB (not a ZooKeeper server?)",
                 longest >> 10
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
@@ -207,7 +207,7 @@ fn refused(word: &str, answer: &str) -> io::Error {
     } else if answer.is_empty() {
         format!("no answer to `{word}`: the connection was closed, as a TLS port closes it")
     } else {
-        format!("what answers `{word}` is no ZooKeeper server")
+        format!("what answers `{word}` is not a ZooKeeper server")
     })
 }
 
@@ -274,7 +274,7 @@ mod tests {
             () = streaming => unreachable!("it streams for ever"),
         };
         let error = answer.unwrap_err();
-        let expected = format!("{address} answers `mntr` with more than 4096 KiB (no ZooKeeper server?)");
+        let expected = format!("{address} answers `mntr` with more than 4096 KiB (not a ZooKeeper server?)");
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -98,7 +98,7 @@ impl Target {
     pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
         if key.password == Password::NotTold {
             return Err(Failure::Refused(format!(
-                "session 0x{:x} can't be expired from outside: the driver's `open` told no password",
+                "session 0x{:x} can't be expired from outside: the driver's `open` returned no password",
                 key.id()
             )));
         }
@@ -113,7 +113,8 @@ impl Target {
                     // Servers answer a wrong password like a session that is over.
                     Err(Failure::SessionExpired) if key.password == Password::Told && !may_be_closed => {
                         return Err(Failure::Refused(format!(
-                            "the servers refuse session 0x{:x}: it was over already, or its password is another",
+                            "the servers refuse session 0x{:x}: it had already ended, or its password is \
+                             different",
                             key.id()
                         )));
                     }

@@ -253,8 +253,8 @@ fn contradiction(joined: i32, children: i32, mzxid: i64, czxid: i64) -> Option<S
     }
     (mzxid != czxid).then(|| {
         format!(
-            "the directory was changed by transaction 0x{mzxid:x}, says the reply to the join, but its node was created by \
-             0x{czxid:x}"
+            "the reply to the join says that transaction 0x{mzxid:x} changed the directory, but its node \
+             was created by 0x{czxid:x}"
         )
     })
 }

@@ -17,7 +17,7 @@ pub struct AbArgs {
     /// Blocks to run, each being A, B and A again [default: 8, or more if a verdict needs more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks: Option<u32>,
-    /// Go on until every confidence interval is this narrow, e.g. 3% to either side
+    /// Continue until every confidence interval is this narrow, e.g. 3% to either side
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub until: Option<f64>,
     /// With --until: stop after this many blocks anyway [default: 40, or --blocks if larger]

@@ -149,7 +149,7 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
     let length = Length { blocks, until: args.until, at_most, outside };
     if let Some(needed) = needed(length.share(at_most, 0)).filter(|needed| *needed > at_most) {
         output::note(&format!(
-            "note: {} cannot decide {}: that takes at least {needed}, so all will be inconclusive",
+            "note: {} cannot decide {}: that needs at least {needed}, so all will be inconclusive",
             counted(at_most, "block", "blocks"),
             counted(comparisons, "comparison", "comparisons")
         ));

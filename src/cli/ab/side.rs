@@ -245,7 +245,7 @@ impl Program {
         let mut command = tokio::process::Command::new(&path);
         command.arg("--version").stdin(std::process::Stdio::null()).kill_on_drop(true);
         let answer = tokio::time::timeout(ANSWERS_WITHIN, command.output()).await;
-        let answer = answer.map_err(|_| unusable("it does not say its version"))?;
+        let answer = answer.map_err(|_| unusable("it does not report its version"))?;
         let answer = answer.map_err(|error| unusable(&format!("cannot be started: {error}")))?;
         let said = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
         if !answer.status.success() || !said.starts_with("zklockbench ") {
@@ -272,7 +272,7 @@ pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
         let differences = differences(&compared);
         if !differences.is_empty() {
             notes.push(format!(
-                "note: `{name}` is not declared alike on both sides: {}",
+                "note: `{name}` is declared differently on the two sides: {}",
                 listed(&differences)
             ));
         }
@@ -292,7 +292,8 @@ fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
                 format!("note: A and B have the same driver `{name}` ({said}), started by the same command")
             }
             false => format!(
-                "warning: the drivers `{name}` of A and B say the same of themselves ({said}): if they should be two versions, one of the commands does not start the one that is meant"
+                "warning: the drivers `{name}` of A and B describe themselves alike ({said}): if they \
+                 should be two versions, one of the commands starts the wrong one"
             ),
         })
     };
@@ -358,7 +359,7 @@ pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuest
     }
     let planned = each(&cells, false, |cells| common(cells, usual));
     if planned.is_empty() {
-        return Err(Error::usage("A and B have no usual figure in common: choose one with --figure"));
+        return Err(Error::usage("A and B have no usual metric in common: choose one with --figure"));
     }
     Ok([planned, each(&cells, true, |cells| common(cells, lost))].concat())
 }

@@ -79,7 +79,8 @@ impl StoredEvidence {
         collect(path, DEPTH, &mut found)?;
         if found.runs.is_empty() && found.plans.is_empty() {
             return Err(Error::usage(format!(
-                "{}: no run and no calibration is there or below; name what `run`, `sweep` or `calibrate` left",
+                "{}: contains neither a run nor a calibration; name a directory that `run`, `sweep` or \
+                 `calibrate` wrote",
                 path.display()
             )));
         }
@@ -184,17 +185,17 @@ impl StoredEvidence {
         if let Some((host_before, ensemble_before)) = &self.place {
             let (is, before) = (processors(host), processors(host_before));
             if is != before {
-                return apart(format!("it was measured on other processors ({is})"), before);
+                return apart(format!("it was measured on different processors ({is})"), before);
             }
             let (is, before) = (servers(ensemble), servers(ensemble_before));
             if !is_like(ensemble_before, ensemble) {
-                return apart(format!("it is of another ensemble (servers: {is})"), before);
+                return apart(format!("it is from an ensemble with different servers ({is})"), before);
             }
         }
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Err(Error::usage(format!(
-                "{}: its servers kept their data {is}, those of the results before it {before}, and a write takes another \
-                 time there: name results of one",
+                "{}: its servers kept their data {is}, those of the results before it {before}, and writes \
+                 take a different time there: name results of one",
                 dir.display(),
             )));
         }
@@ -229,12 +230,12 @@ impl StoredEvidence {
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Some(format!(
-                "its servers kept their data {is}, those of the prediction's basis {before}"
+                "its servers kept their data {is}, but the prediction was measured with data {before}"
             ));
         }
         let (_, own) = self.place.as_ref().filter(|(_, own)| !is_like(own, ensemble))?;
         Some(format!(
-            "it ran on another ensemble (servers: {}) than the basis of the prediction ({})",
+            "it ran on different servers ({}) than the basis of the prediction ({})",
             servers(ensemble),
             servers(own)
         ))

@@ -181,7 +181,7 @@ impl Measuring<'_> {
         let args = self.runs.args;
         let failures = self.failures();
         let what = args.failures.map_or("killing the leader once", |_| "breaking servers and holders");
-        self.countdown.note(&format!("{what} under each strategy, on servers of their own"));
+        self.countdown.note(&format!("{what} under each strategy, on separate servers"));
         let spelled: Vec<String> = strategies.iter().map(|label| self.asked.spelled(label)).collect();
         let text = failures.scenario(OUTAGE, &self.asked.question, &spelled, args.seed);
         let name = format!("{}{OUTAGE}", self.prefix);

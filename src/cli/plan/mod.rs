@@ -311,7 +311,7 @@ fn strategies(
             false if !both.is_empty() => Ok(both),
             false if !known.is_empty() => Ok(known),
             false => Err(Error::usage(
-                "the results have no strategy that lets in one at a time: name others with --from",
+                "the results have no strategy that admits one contender at a time: name others with --from",
             )),
         };
     }
@@ -350,7 +350,8 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     let measures = args.from.is_empty() || args.verify;
     if !measures && args.place.servers.is_some() {
         return Err(Error::usage(
-            "--servers says where to measure, and with --from nothing is measured: leave one of the two out, or add --verify",
+            "--servers sets where to measure, but with --from nothing is measured: leave one of the two \
+             out, or add --verify",
         ));
     }
     if !measures {

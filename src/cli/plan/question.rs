@@ -51,7 +51,7 @@ pub struct PlanArgs {
     /// How requests are spread over the locks: uniform, zipf (a few hot locks), or with another power, 'zipf 0.8'
     #[arg(long, value_name = "SPREAD", default_value = "uniform", value_parser = popularity)]
     pub popularity: Popularity,
-    /// Also measure what a lock per object costs: each request takes a lock at a path that does not exist before
+    /// Also measure what a lock per object costs: each request takes a lock at a path that did not exist before
     #[arg(long, conflicts_with = "from")]
     pub fresh_locks: bool,
     /// Strategies to consider [default: those of the results or the scenario, or predecessor-watch, parent-watch and
@@ -61,7 +61,7 @@ pub struct PlanArgs {
     /// Arrival process: poisson, constant, or as a scenario writes it, e.g. '{ bursts = { peak = 4, length = "1s" } }'
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     pub arrivals: String,
-    /// Distance: add this to every round trip between clients and servers while measuring and verifying, e.g. 5ms
+    /// Added round-trip time between clients and servers while measuring and verifying, e.g. 5ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration_within("0.1ms", "1s"))]
     pub round_trip: Option<Duration>,
     /// Session timeout that clients request [default: 10s]
@@ -87,7 +87,7 @@ pub struct PlanArgs {
     /// Seed for everything random
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: u64,
-    /// Arrivals of each simulation: a 99th percentile takes 20,000 to be known
+    /// Arrivals of each simulation: a reliable 99th percentile needs 20,000
     #[arg(long, hide = true, value_name = "N", default_value_t = SIMULATED as u32, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     pub simulate: u32,
     #[command(flatten)]
@@ -112,7 +112,8 @@ const LOCKS_MOST: u32 = 100_000;
 fn locks(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|locks| (1..=LOCKS_MOST).contains(locks)).ok_or_else(|| {
         format!(
-            "`{}` is no number of locks from 1 to {LOCKS_MOST}; give one number: a plan that misses its objective reports how many \
+            "`{}` is not a number of locks from 1 to {LOCKS_MOST}; give one number: a plan that misses its \
+             objective reports how many \
              locks would do",
             shown(text, 40)
         )
@@ -129,7 +130,7 @@ fn popularity_in_toml(popularity: Popularity) -> Option<String> {
 
 /// Parses `uniform`, `zipf`, `zipf 0.8`, or a popularity as in a scenario.
 fn popularity(text: &str) -> Result<Popularity, String> {
-    let wrong = || format!("`{}` is no spread; write uniform, zipf, or 'zipf 0.8'", shown(text, 40));
+    let wrong = || format!("`{}` is not a spread; write uniform, zipf, or 'zipf 0.8'", shown(text, 40));
     let text = text.trim();
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     let words: Vec<&str> = inner.split([' ', '=', ':']).filter(|word| !word.is_empty()).collect();
@@ -187,7 +188,7 @@ impl AskedLoad {
         let scenario = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?.scenario;
         let load =
             TrialPlan::of(&scenario).trials.first().and_then(|trial| PlannedLoad::of(trial, Order::Fifo));
-        let load = load.ok_or_else(|| Error::usage("the question has no load of its own"))?;
+        let load = load.ok_or_else(|| Error::usage("the question has no load"))?;
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Ok(Self { question, load, scenario, strategies: BTreeMap::new() })
     }
@@ -200,18 +201,22 @@ impl AskedLoad {
         let spec =
             TrialPlan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("it has no trial"))?;
         if spec.load == zklockbench_scenario::Load::Batch {
-            return Err(refuse("a plan is about a load that goes on: write load = \"open\" or \"closed\""));
+            return Err(refuse("a plan needs a continuing load: write load = \"open\" or \"closed\""));
         }
         if scenario.contenders.len() != 1 {
-            return Err(refuse("a plan is about one number of contenders: name one"));
+            return Err(refuse("a plan needs a single number of contenders: name one"));
         }
         let only_tries = spec.only_tries();
         if spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries {
-            return Err(refuse("a plan says how long all wait, so none may be dropped: leave `late` out"));
+            return Err(refuse(
+                "a plan predicts the waits of all requests, so none may be dropped: leave \
+                `late` out",
+            ));
         }
         if spec.acquire_timeout.is_some() && !only_tries {
             return Err(refuse(
-                "a plan says how long all wait, so none may give up: leave `acquire_timeout` out, or write \"0s\" to plan tries",
+                "a plan predicts the waits of all requests, so none may give up: leave `acquire_timeout` \
+                 out, or write \"0s\" to plan tries",
             ));
         }
         if args.verify && only_tries {
@@ -221,12 +226,14 @@ impl AskedLoad {
         }
         if spec.fresh_locks {
             return Err(refuse(
-                "a plan is about locks that are asked for again: give the rate and hold as options, and add --fresh-locks",
+                "a plan needs locks that are requested repeatedly: give the rate and hold as options, and \
+                 add --fresh-locks",
             ));
         }
         if spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty() {
             return Err(refuse(
-                "a plan is about locks that let in one at a time and are not broken: leave `read_ratio`, `depth` and faults out",
+                "a plan needs locks that admit one contender at a time, and no faults: leave `read_ratio`, \
+                 `depth` and faults out",
             ));
         }
         let load =
@@ -274,7 +281,7 @@ fn spelled(text: &str, scenario: &Scenario) -> Result<BTreeMap<String, String>, 
 }
 
 fn missing(options: &str) -> Error {
-    Error::usage(format!("say what is asked with {options}, or with --from-scenario"))
+    Error::usage(format!("describe the load with {options}, or with --from-scenario"))
 }
 
 /// The scenario with an absolute path to its file of arrivals, so that it can be read from anywhere.

@@ -169,8 +169,8 @@ impl Verifying<'_> {
     ) -> Result<Verification, Error> {
         let nothing = |why: &str| Error::environment(why);
         let answer = plan.answers.iter().find(|answer| answer.strategy == strategy);
-        let answer = answer.ok_or_else(|| nothing("it has no answer"))?;
-        let fit = answer.fit.as_ref().ok_or_else(|| nothing("nothing was predicted of it"))?;
+        let answer = answer.ok_or_else(|| nothing("the plan has no answer for it"))?;
+        let fit = answer.fit.as_ref().ok_or_else(|| nothing("nothing was predicted for it"))?;
         let name = format!("{VERIFIES}1");
         let own = load(self.args, self.asked, (&name, strategy), times_at_most(answer))?;
         countdown.note(&format!("verifying {strategy}: {}", own.said));
@@ -179,7 +179,12 @@ impl Verifying<'_> {
         let stored = zklockbench_results::read(&run)?;
         let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
         let order = card(strategy).as_ref().map_or(Order::Fifo, order);
-        let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
+        let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| {
+            nothing(
+                "its run had a different \
+            load",
+            )
+        })?;
         let (fitted, _) = self.stored_evidence.evidence(strategy, false).usable();
         let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
         let mut verified = verify(attempt, &plan.question, self.args.seed).map_err(Error::Environment)?;

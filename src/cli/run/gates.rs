@@ -131,7 +131,7 @@ impl Candidate {
 fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     let (runs, passed_over) = zklockbench_results::runs_of(dir, scenario)?;
     for error in passed_over {
-        output::warn(format!("passed over as a baseline: {error}"));
+        output::warn(format!("skipped as a baseline: {error}"));
     }
     Ok(runs)
 }

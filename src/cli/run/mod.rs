@@ -203,8 +203,8 @@ pub(super) async fn measure(
     under_way.measure(stored, stop).await
 }
 
-const COUNTS: &str = "before the first trial of each strategy its requests are counted on the wire, for about 2 s (--counting never: \
-                      not at all)";
+const COUNTS: &str = "before the first trial of each strategy its requests are counted on the wire, for \
+    about 2 s (--counting never skips this)";
 
 const RESUME: &str = "zklockbench run --resume ";
 

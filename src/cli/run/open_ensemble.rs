@@ -357,7 +357,7 @@ impl Needs {
         for choice in &scenario.faults {
             let Some(entry) = fault::find(&choice.kind) else { continue };
             check_fault(choice, &entry.card, compose)
-                .map_err(|why| Error::usage(format!("`{}` cannot be done here: {why}", choice.label)))?;
+                .map_err(|why| Error::usage(format!("`{}` cannot be injected here: {why}", choice.label)))?;
         }
         Ok(())
     }

@@ -198,7 +198,7 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
         text += &format!(", {word}: {}", trial.judged.why.as_deref().unwrap_or_default());
     }
     if let Some(Standstill { lasted_us, .. }) = &trial.standstill {
-        text += &format!(", stood still for {}", format_micros(*lasted_us));
+        text += &format!(", stalled for {}", format_micros(*lasted_us));
     }
     if let Some(why) = &trial.health.invalid {
         text += &format!(", invalid: {why}");

@@ -62,8 +62,8 @@ fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Resul
         },
         EnsembleChoice::Compose(file) if place.compose.as_ref() == Some(file) => Ok(()),
         EnsembleChoice::Compose(file) => refused(format!(
-            "the run's servers are those of a Compose file, which can do anything to this host: look at it and name it \
-             again with --compose {}",
+            "the run's servers are those of a Compose file, which can do anything to this host: inspect it \
+             and name it again with --compose {}",
             file.display()
         )),
         EnsembleChoice::Local { .. } if place.connect.is_some() || place.compose.is_some() => {
@@ -98,7 +98,7 @@ pub fn announcement(stored: &StoredRun) -> String {
         .map(|trial| format!("; {} was cut short and is rerun", trial.name()))
         .collect();
     format!(
-        "resuming the run of {}: {} of {planned} are there{}",
+        "resuming the run of {}: {} of {planned} exist{}",
         humantime::format_rfc3339_seconds(run.started_at),
         stored.trials.len(),
         again.concat()
@@ -124,8 +124,8 @@ pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
         .partition(|difference| SAME.contains(&difference.what.as_str()));
     if let Some(first) = refused.first() {
         return Err(Error::usage(format!(
-            "the run can't be resumed here, because its figures would not belong together: {}; resume it where and with \
-             what it was started, or run the scenario again",
+            "the run can't be resumed here, because its metrics would not be comparable: {}; resume it \
+             where and with what it was started, or run the scenario again",
             first.describe()
         )));
     }

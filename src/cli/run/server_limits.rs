@@ -67,7 +67,8 @@ fn too_many(trial: &TrialSpec, slice: Slice, servers: &[Option<Configuration>]) 
     (own * each > room).then(|| {
         let from = limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         format!(
-            "a trial with {} opens {}, and the servers take {room} of one host (maxClientCnxns: {from}): {}",
+            "a trial with {} opens {}, but the servers accept {room} from one host (maxClientCnxns: \
+             {from}): {}",
             contenders(own),
             counted(own * each, "connection", "connections"),
             reach::MORE_CONNECTIONS
@@ -94,7 +95,7 @@ mod tests {
         let plan = TrialPlan::of(&parsed.scenario);
         let refused = |limits: &[Option<&str>]| too_many(&plan.trials[0], Slice::WHOLE, &servers(limits));
         let why = refused(&[Some("3"), Some("3")]).unwrap();
-        let begins = "a trial with 7 contenders opens 7 connections, and the servers take 6 of one host (maxClientCnxns: 3, 3): raise";
+        let begins = "a trial with 7 contenders opens 7 connections, but the servers accept 6 from one host (maxClientCnxns: 3, 3): raise";
         assert!(why.starts_with(begins), "{why}");
         for fits in [&[Some("4"), Some("3")][..], &[Some("3"), Some("0")], &[Some("3"), None], &[None]] {
             assert_eq!(refused(fits), None, "{fits:?}");

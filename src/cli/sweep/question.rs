@@ -29,7 +29,7 @@ pub struct SweepArgs {
     /// a second one gives a curve for each of its values
     #[arg(long, value_name = "VARIABLE=VALUES", required = true)]
     pub over: Vec<Over>,
-    /// A condition to meet, e.g. 'wait.p99 < 100ms': finds out how far it is met
+    /// A condition to meet, e.g. 'wait.p99 < 100ms': finds how far it is met
     #[arg(long, value_name = "CONDITION")]
     pub objective: Option<Objective>,
     /// Time limit, including server start; the range is covered first [default: 15m]
@@ -92,7 +92,8 @@ impl SweepQuestion {
         let has_rate = base.contains_key("rate");
         if over.iter().any(|over| over.variable == Variable::Rate) && !has_rate {
             return Err(Error::usage(
-                "rate cannot be swept: the scenario has no `rate` of all its contenders; say load = \"open\" and rate = …, \
+                "rate cannot be swept: the scenario has no `rate` of all its contenders; write load = \
+                 \"open\" and rate = …, \
                  with arrivals that have one rate (docs/workloads.md)",
             ));
         }
@@ -149,8 +150,8 @@ impl SweepQuestion {
         let mut notes = Vec::new();
         if has(Variable::Servers) && self.scenario.ensemble.is_local() {
             notes.push(
-                "All servers run on this host and share its processors and its disk: on hosts of their own, more servers would \
-                 cost less than they do here."
+                "All servers run on this host and share its processors and its disk: on separate hosts, \
+                 more servers would cost less than they do here."
                     .to_owned(),
             );
         }
@@ -195,9 +196,9 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
         (
             !overrides.contenders.is_empty() && swept(Variable::Contenders),
             "--contenders",
-            "it is what is swept",
+            "the sweep sets it",
         ),
-        (overrides.place.servers.is_some() && swept(Variable::Servers), "--servers", "it is what is swept"),
+        (overrides.place.servers.is_some() && swept(Variable::Servers), "--servers", "the sweep sets it"),
         (
             overrides.repetitions.is_some(),
             "--repetitions",
@@ -214,7 +215,10 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
         ),
     ];
     match refused.iter().find(|(is_given, ..)| *is_given) {
-        Some((_, option, why)) => Err(Error::usage(format!("{option} does not go with a sweep here: {why}"))),
+        Some((_, option, why)) => Err(Error::usage(format!(
+            "{option} cannot be used with this sweep: \
+            {why}"
+        ))),
         None => Ok(()),
     }
 }
@@ -231,12 +235,13 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     if let Load::Open(open) = &scenario.load
         && matches!(open.arrivals, zklockbench_scenario::Arrivals::Replay(_))
     {
-        return refused("arrivals from a file cannot be swept: choose another process of arrivals".into());
+        return refused("arrivals from a file cannot be swept: choose another arrival process".into());
     }
     if swept(Variable::Rate) && scenario.load.open().is_none() {
         return refused(format!(
-            "rate cannot be swept: the scenario's load is {}, in which contenders come again when they are served; sweep \
-             contenders instead, or say load = \"open\" and a rate in it",
+            "rate cannot be swept: the scenario's load is {}, in which contenders return once they have \
+             been served; sweep \
+             contenders instead, or write load = \"open\" and a rate",
             scenario.load.name()
         ));
     }
@@ -248,13 +253,12 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     }
     if swept(Variable::Servers) && !scenario.ensemble.is_local() {
         return refused(
-            "servers cannot be swept on an ensemble that is there already: leave --connect and --compose out"
-                .into(),
+            "servers cannot be swept on an existing ensemble: leave --connect and --compose out".into(),
         );
     }
     if swept(Variable::Delay) && !scenario.faults.is_empty() {
         return refused(
-            "delay cannot be swept over a scenario with faults of its own: leave its [[fault]] out".into(),
+            "delay cannot be swept over a scenario that has faults: leave its [[fault]] out".into(),
         );
     }
     if swept(Variable::SessionTimeout) {

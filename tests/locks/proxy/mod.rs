@@ -283,7 +283,7 @@ fn server_that_is_down_appears_as_a_reset() {
 fn invalid_server_addresses_are_named() {
     for wrong in ["zk1", "zk1:", "zk1:0", ":2181", "zk1:2181/chroot"] {
         let error = Proxy::before(&["zk1:2181".to_owned(), wrong.to_owned()]).unwrap_err();
-        let expected = format!("proxy: `{wrong}` is no server's address; write `host:port`");
+        let expected = format!("proxy: `{wrong}` is not a server's address; write `host:port`");
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -79,8 +79,8 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
     }
     if a.len() != b.len() {
         return Err(format!(
-            "A has {} and B {}, so it is not clear which is compared with which: give both sides the same or equally \
-             many, which are then paired by their order",
+            "A has {} and B {}, so they cannot be paired: give both sides the same, or equally many, which \
+             are then paired in order",
             counted(a.len(), one, many),
             counted(b.len(), one, many)
         ));
@@ -255,8 +255,8 @@ impl Conclusion {
     /// The verdict for this conclusion: a regression is violated, and inconclusive results are unknown.
     pub fn verdict(self) -> Verdict {
         match self {
-            Self::Regressed => Verdict::violated("something is worse"),
-            Self::Unknown => Verdict::unknown("of something it is not known whether it is worse"),
+            Self::Regressed => Verdict::violated("B regressed in some metric"),
+            Self::Unknown => Verdict::unknown("for some metric it is unknown whether B regressed"),
             Self::Improved | Self::NotWorse | Self::Same => Verdict::Held,
         }
     }
@@ -390,11 +390,8 @@ impl Measured {
                 (found.0, found.1, Some(self.lost().or(found.2).unwrap_or_default()))
             }
             ComparisonVerdict::Inconclusive if compared.regression == Regression::Unknown => {
-                let why = [self.lost(), found.2]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join("; as for the rest, ");
+                let why =
+                    [self.lost(), found.2].into_iter().flatten().collect::<Vec<_>>().join("; the rest: ");
                 unknown(why)
             }
             _ if self.differs_from_itself() => unknown(
@@ -442,8 +439,8 @@ fn too_few(question: &FigureQuestion, pairs: &[compare::Block]) -> Option<String
     let usual =
         |side: fn(&compare::Block) -> Reading| usual_samples(&pairs.iter().map(side).collect::<Vec<_>>());
     let fewest = [usual(|block| block.base), usual(|block| block.new)].into_iter().flatten().min()?;
-    let of_runs = "samples in each run, and half of those of one side have at most";
-    (fewest < needed).then(|| format!("{} takes {needed} {of_runs} {fewest}", question.figure))
+    let of_runs = "samples in each run, but half of the runs of one side have at most";
+    (fewest < needed).then(|| format!("{} needs {needed} {of_runs} {fewest}", question.figure))
 }
 
 #[cfg(test)]
@@ -487,7 +484,10 @@ mod tests {
     fn sides_of_different_sizes_cannot_be_paired() {
         let a = matrix(&["baton"], &[5]);
         let refused = pair(&a, &matrix(&["baton", "polling"], &[5])).unwrap_err();
-        assert!(refused.starts_with("A has 1 strategy and B 2 strategies, so it is not clear"), "{refused}");
+        assert!(
+            refused.starts_with("A has 1 strategy and B 2 strategies, so they cannot be paired"),
+            "{refused}"
+        );
         let refused = pair(&a, &matrix(&["baton"], &[5, 6])).unwrap_err();
         assert!(refused.starts_with("A has 1 number of contenders and B 2 numbers"), "{refused}");
     }

@@ -107,7 +107,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
         let unknown = |trial: &&Trial| matches!(trial.judged.exclusion, Verdict::Unknown(_));
         sound(trials).into_iter().find(unknown).map(|trial| {
             let why = trial.judged.exclusion.why().unwrap_or_default();
-            shown(&format!("whether {} excluded is not known: {why}", trial.name()), LINE)
+            shown(&format!("it is unknown whether {} excluded others: {why}", trial.name()), LINE)
         })
     };
     let total = |readings: &[Reading]| [Reading::exact(readings.iter().map(|reading| reading.value).sum())];

@@ -402,7 +402,7 @@ impl Conclusion {
         let shown = only_shown(&shown);
         let only_new = match only_new.len() {
             0 => String::new(),
-            some => format!("; {} only the new has", counted(some, "cell", "cells")),
+            some => format!("; {} only in the new run", counted(some, "cell", "cells")),
         };
         let what = match regression {
             Regression::Yes => "Regressed",

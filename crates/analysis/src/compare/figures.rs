@@ -168,7 +168,7 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     {
         let needed = statistic.samples_needed();
         return Err(NoReadings::TooFew(format!(
-            "{statistic} takes {needed} samples in each repetition, and half of them have at most {usual}"
+            "{statistic} needs {needed} samples in each repetition, but half of them have at most {usual}"
         )));
     }
     Ok(found)
@@ -190,7 +190,7 @@ pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
 fn why_nothing_sound(trials: &[&Trial]) -> String {
     let Some(first) = trials.first() else { return "it has no such cell".to_owned() };
     let why = unsound_because(first).unwrap_or_default();
-    format!("none of its {} is sound: {why}", counted(trials.len(), "repetition", "repetitions"))
+    format!("none of its {} is valid: {why}", counted(trials.len(), "repetition", "repetitions"))
 }
 
 const LOSSES: [&FigureEntry; 5] = [

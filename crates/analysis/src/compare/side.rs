@@ -191,7 +191,7 @@ fn planned(run: &Loaded) -> usize {
 pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<String> {
     if new.lost() * base.asked > base.lost() * new.asked {
         return Some(format!(
-            "the new lost {}, the base {}, and what spoils one may be what makes it slow: {}",
+            "the new run lost {}, the base {}, and what spoiled them may also slow others down: {}",
             new.share(),
             base.lost(),
             new.why()

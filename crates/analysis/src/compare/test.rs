@@ -135,7 +135,7 @@ impl Test {
             (true, true) => "neither side has it",
             (true, false) => "the base does not have it",
             (false, true) => "the new run does not have it",
-            (false, false) => "a value is negative or no number",
+            (false, false) => "a value is negative or not a number",
         };
         let both = self.interval(self.limits.alpha).zip(self.interval(self.limits.share(family)));
         let Some((alone, in_family)) = both else {
@@ -147,7 +147,7 @@ impl Test {
                 let needed = self.needed(&alone, &in_family, family);
                 (needed, Some(self.why_inconclusive(needed, family)))
             }
-            ComparisonVerdict::Differs => (None, Some("neither way is better".into())),
+            ComparisonVerdict::Differs => (None, Some("neither direction is better".into())),
             _ => (None, None),
         };
         Compared {
@@ -230,10 +230,7 @@ impl Test {
             let family = counted(family.max(1), "comparison", "comparisons");
             return format!("{has} can't decide {family}; {more}");
         }
-        format!(
-            "the interval over {has} reaches across the margin of {}; {more}",
-            percent(self.limits.margin)
-        )
+        format!("the interval over {has} crosses the margin of {}; {more}", percent(self.limits.margin))
     }
 }
 

@@ -77,7 +77,7 @@ impl Evaluation<'_> {
             by_verdict.then(b.weight.total_cmp(&a.weight))
         });
         let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
-        let about_nothing = || Verdict::unknown("the scenario has nothing that it is about");
+        let about_nothing = || Verdict::unknown("nothing in the scenario matches it");
         Outcome {
             gate: gate.condition.to_string(),
             name: gate.name.clone(),
@@ -263,9 +263,9 @@ impl ComparedCells<'_> {
         let alone = compared.ratio.filter(Interval::is_bounded);
         let Some((alone, in_family)) = alone.zip(compared.in_family) else {
             let needed = Design::Independent.fewest(Limits::default().share(family));
-            let needed = needed.map_or_else(String::new, |needed| format!(": that takes {needed}"));
+            let needed = needed.map_or_else(String::new, |needed| format!(": that needs {needed}"));
             let has = counted(repetitions, "repetition is", "repetitions are");
-            return (None, format!("{has} too few to tell it from chance{needed}"));
+            return (None, format!("{has} too few to distinguish it from chance{needed}"));
         };
         let Interval { value, low, high, .. } = alone;
         let said = format!("the ratio is {}, between {} and {}", number(value), number(low), number(high));
@@ -273,7 +273,7 @@ impl ComparedCells<'_> {
         match (alone.against(&range), in_family.against(&range)) {
             (Position::Within, _) => (Some(true), said),
             (_, Position::Below | Position::Above) => (Some(false), said),
-            _ => (None, format!("{said}, so it may be on either side: more repetitions would tell")),
+            _ => (None, format!("{said}, so it may be on either side: more repetitions would decide")),
         }
     }
 }

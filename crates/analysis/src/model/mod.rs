@@ -58,7 +58,7 @@ impl Observation {
         // A permanently longer round trip is a property of the network; other faults are temporary.
         let added = spec.added_round_trip();
         if !spec.faults.is_empty() && added.is_none() {
-            return refuse("something was broken on purpose");
+            return refuse("faults were injected");
         }
         if added.is_some() && !trial.faults.iter().all(|fault| fault.proved) {
             return refuse("no increase of its round trips was observed");

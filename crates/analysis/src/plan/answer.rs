@@ -174,7 +174,7 @@ impl Answer {
             answer.horizon_s = Some(effort.arrivals / load.rate());
             answer
                 .missing
-                .push("waits of a load that lasts longer: the lock is so busy that they depend on it".into());
+                .push("waits under a longer load: the lock is so busy that they depend on its length".into());
         }
         answer.predicts(evidence, got.unwrap_or_else(|| load.rate()), &prediction);
         answer.sensitivity = search.sensitivity();
@@ -260,7 +260,7 @@ impl Answer {
         }
         Self {
             strategy: strategy.to_owned(),
-            verdict: Verdict::unknown("nothing is known of it"),
+            verdict: Verdict::unknown("nothing is known about it"),
             prediction: None,
             if_variable: None,
             fit: None,
@@ -346,7 +346,7 @@ impl Answer {
                 let varied = self.if_variable.as_ref().and_then(|varied| varied.headroom);
                 let varied = varied.map_or_else(String::new, |room| {
                     let at_least = if room.at_least { "at least " } else { "" };
-                    format!(", or {at_least}{}/s if holds vary as an exponential's do", number(room.rate))
+                    format!(", or {at_least}{}/s if holds are exponentially distributed", number(room.rate))
                 });
                 let limit = number(headroom.rate);
                 let times = number(headroom.factor);
@@ -421,7 +421,8 @@ impl Demand {
             return Verdict::Held;
         }
         Verdict::unknown(format!(
-            "{} would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
+            "{} would have to be busy for about {} of the time, perhaps more than 100 %, and then its \
+             queue grows",
             self.lock,
             percent(self.middle)
         ))
@@ -439,7 +440,8 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
         (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {
             let why = why.first().cloned().unwrap_or_default();
             Verdict::violated(format!(
-                "it meets the objective if every hold takes the same, but not reliably if holds vary as an exponential's do \
+                "it meets the objective if all holds take equally long, but not reliably if holds are \
+                 exponentially distributed \
                  ({why}); state how they vary, e.g. --hold 'mean 10ms p99 40ms'"
             ))
         }

@@ -180,7 +180,7 @@ fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict>
             false => Verdict::violated(format!("{figure} was {was}, and must be {}", objective.wanted())),
             true if at_least => Verdict::unknown("not all were served"),
             true if waits.arrivals < needed => Verdict::unknown(format!(
-                "{figure} takes {needed} waits, and {} were measured",
+                "{figure} needs {needed} waits, but {} were measured",
                 waits.arrivals
             )),
             true => Verdict::Held,

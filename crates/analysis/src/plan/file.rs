@@ -75,8 +75,8 @@ impl PlanFile {
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
         match &self.recommendation {
             Some(_) => self.tried(),
-            None if all_break() => Verdict::violated("no strategy keeps the objective"),
-            None => Verdict::unknown("no strategy is known to keep the objective"),
+            None if all_break() => Verdict::violated("no strategy meets the objective"),
+            None => Verdict::unknown("no strategy is known to meet the objective"),
         }
     }
 

@@ -102,7 +102,7 @@ impl Question {
     pub fn check(&self) -> Result<(), String> {
         if self.objective.figure == WON_SHARE.figure() && !self.only_tries {
             return Err(
-                "won_share is about tries: ask for it with --from-scenario and acquire_timeout = \"0s\""
+                "won_share needs tries: ask for it with --from-scenario and acquire_timeout = \"0s\""
                     .to_owned(),
             );
         }
@@ -204,7 +204,7 @@ impl Question {
             self.round_trip.map_or_else(String::new, |added| {
                 format!(" {} are added to every round trip.", format_duration(added))
             }),
-            if self.only_tries { " A request that finds its lock taken leaves." } else { "" },
+            if self.only_tries { " A request that finds its lock taken gives up." } else { "" },
             self.objective.text
         )
     }
@@ -232,7 +232,7 @@ const CLIENTS_MOST: usize = 200;
 
 /// Parses a rate such as `50/s` or `3000/min`.
 pub fn rate(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{}` is no rate; write e.g. 50/s or 3000/min", shown(text, 40));
+    let wrong = || format!("`{}` is not a rate; write e.g. 50/s or 3000/min", shown(text, 40));
     let (digits, seconds) = match text.trim().split_once('/') {
         None => (text.trim(), 1.0),
         Some((digits, "s")) => (digits.trim(), 1.0),
@@ -266,7 +266,7 @@ pub fn objective(text: &str) -> Result<Objective, String> {
         return Ok(objective);
     }
     Err(format!(
-        "a wait is to stay below a limit, and throughput or won_share above one, which is more than nothing; {EXAMPLE}"
+        "a wait must stay below a limit, throughput or won_share above one that is more than 0; {EXAMPLE}"
     ))
 }
 
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(tries("wait.p99 < 10ms").check(), Ok(()));
         assert_eq!(tries("won_share > 0.5").copies(1.0).rate, 60.0);
         let waits = Question { only_tries: false, ..tries("won_share > 0.5") };
-        assert!(waits.check().unwrap_err().contains("won_share is about tries"));
+        assert!(waits.check().unwrap_err().contains("won_share needs tries"));
     }
 
     #[test]

@@ -109,11 +109,11 @@ impl Recommendation {
         let why = match &self.because {
             None => String::new(),
             Some(Because::NoOtherHolds) if answers.len() == 1 => String::new(),
-            Some(Because::NoOtherHolds) => "; it is the only one that holds".to_owned(),
+            Some(Because::NoOtherHolds) => "; it is the only one that meets it".to_owned(),
             Some(Because::OthersUnknown(names)) => {
                 format!("; whether {} would do is not known", listed(names))
             }
-            Some(Because::MostRoom) => "; it has the most room".to_owned(),
+            Some(Because::MostRoom) => "; it has the most headroom".to_owned(),
             Some(Because::FewestRequests) => {
                 "; others have equal headroom, but send more requests".to_owned()
             }

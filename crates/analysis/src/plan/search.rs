@@ -133,7 +133,7 @@ impl Search<'_> {
             return Verdict::Held;
         }
         Verdict::unknown(format!(
-            "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
+            "{} would wait at a lock, but {} at most were measured, and each waiter makes a handoff longer",
             number(waiting),
             number(self.fit.range.waiting_to)
         ))
@@ -198,7 +198,7 @@ impl Search<'_> {
             return Ok(self.headroom());
         }
         let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
-        let below = below.ok_or("no load is found that surely holds")?;
+        let below = below.ok_or("no load was found that certainly meets it")?;
         let factor = self.last_that_holds(below, By::Middle).factor;
         let limit = match self.load.is_closed() {
             true => format!("{} clients", self.load.clone().times(factor).sessions()),

@@ -112,7 +112,7 @@ pub struct Verification {
 
 impl Verification {
     pub fn verdict(&self) -> Verdict {
-        let broke = || Verdict::violated("the objective did not hold");
+        let broke = || Verdict::violated("the objective was missed");
         self.verdict.clone().unwrap_or_else(|| if self.held { Verdict::Held } else { broke() })
     }
 }

@@ -144,7 +144,7 @@ impl SweepFile {
         match self.ending {
             _ if any(State::Violated) => Verdict::violated("a lock broke its promise at a point"),
             Ending::NotCovered => Verdict::unknown("the time was up before the range was covered"),
-            _ if !any(State::Sound) => Verdict::unknown("no point counts"),
+            _ if !any(State::Sound) => Verdict::unknown("no point is valid"),
             _ => Verdict::Held,
         }
     }
@@ -165,7 +165,7 @@ pub fn read(directory: &Path) -> Result<SweepFile, Error> {
 
 fn contradiction(file: &SweepFile) -> Option<String> {
     if !(1..=2).contains(&file.over.len()) {
-        return Some(format!("it sweeps {} variables, and there can be one or two", file.over.len()));
+        return Some(format!("it sweeps {} variables, but a sweep has one or two", file.over.len()));
     }
     // The stored text must be valid on the command line.
     if let Some(over) = file.over.iter().find(|over| over.to_string().parse::<Over>().is_err()) {
@@ -174,7 +174,7 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     let has = |strategy: &String| file.strategies.contains(strategy);
     if let Some(stranger) = file.samples.iter().find(|sample| !has(&sample.strategy)) {
         let name = shown(&stranger.strategy, 60);
-        return Some(format!("it has a sample of `{name}`, which is none of its strategies"));
+        return Some(format!("it has a sample of `{name}`, which is not one of its strategies"));
     }
     let is_listed = |sample: &Sample| file.runs.iter().any(|run| run.number == sample.run);
     if let Some(orphan) = file.samples.iter().find(|sample| !is_listed(sample)) {

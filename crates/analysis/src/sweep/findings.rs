@@ -98,9 +98,9 @@ fn edge(series: &Series) -> Edge {
     } else if all.iter().all(|(_, decision)| *decision == Decision::Undecided)
         && series.points.iter().any(leans)
     {
-        "no point has the five repetitions that a decision takes"
+        "no point has the five repetitions that a decision needs"
     } else {
-        "repetitions lie too far apart, or too near to the limit"
+        "repetitions vary too much, or are too close to the limit"
     };
     let of = |decision| all.iter().filter(move |one| one.1 == decision).map(|one| one.0);
     let (kept, missed, open): (Vec<f64>, Vec<f64>, Vec<f64>) =

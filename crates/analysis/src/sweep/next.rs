@@ -41,7 +41,7 @@ worded! {
         Objective = "narrow down the objective",
         /// Locates the collapse.
         Collapse = "narrow down the collapse",
-        Precision = "know it more precisely",
+        Precision = "narrow the intervals",
     }
 }
 

@@ -76,7 +76,7 @@ impl Variable {
 
     fn value(self, text: &str) -> Result<f64, String> {
         let text = text.trim();
-        let wrong = |what: &str| format!("`{}` is no {what}", shown(text, 40));
+        let wrong = |what: &str| format!("`{}` is not a {what}", shown(text, 40));
         let value = if self.is_time() {
             micros(parse_duration(text)?) as f64
         } else if self == Self::Rate {

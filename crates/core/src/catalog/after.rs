@@ -29,35 +29,36 @@ impl Event {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::CreateReplyLost => {
-                "The request that makes its node is carried out, and the connection breaks before the answer comes."
+                "The request that creates its node is executed, but the connection breaks before the reply \
+                 arrives."
             }
             Self::CreateRequestLost => "The connection breaks before that request reaches the server.",
             Self::CreatesExhausted => {
-                "That request is lost as often as the lock sends it, of the last one only the reply. The number says how \
-                 often that is; without one, the lock never gives up, and three are lost."
+                "That request is lost each time that the lock sends it, but of the last one only the \
+                 reply. The number is how often the lock sends it; without a number, the lock never gives \
+                 up, and three are lost."
             }
             Self::ListReplyLost => {
-                "The reply to its first list after that is lost. Another holds the lock, and a stranger's node is in \
-                 the directory."
+                "The reply to its first list after that is lost. Another contender holds the lock, and the \
+                 directory has a node of another program."
             }
             Self::WatchReplyLost => {
-                "The reply to the first request that sets a watch is lost, while another holds the lock."
+                "The reply to the first request that sets a watch is lost, while another contender holds \
+                 the lock."
             }
-            Self::DeleteReplyLost => {
-                "The request by which it releases is carried out, and its reply is lost."
-            }
+            Self::DeleteReplyLost => "The request that releases is executed, but its reply is lost.",
             Self::DeleteRequestLost => "That request does not reach the server.",
             Self::SessionMoved => {
-                "The connection of a waiter breaks, and the next one is to another server, if there is one."
+                "A waiter's connection breaks, and it reconnects, to another server if there is one."
             }
-            Self::SessionExpired => "The session of a waiter ends.",
-            Self::TimedOut => "The patience of a waiter ends.",
+            Self::SessionExpired => "A waiter's session ends.",
+            Self::TimedOut => "A waiter's timeout ends.",
             Self::TimedOutInBackOff => {
-                "As list's reply lost, and the patience ends before the pause that follows, if one does."
+                "As under `list's reply lost`, but the timeout ends before the pause that may follow."
             }
-            Self::OwnNodeDeleted => "Another client deletes the nodes of a waiter.",
+            Self::OwnNodeDeleted => "Another client deletes a waiter's nodes.",
             Self::ForeignChild => "The directory has a node that is not in the queue.",
-            Self::NoDirectory => "The lock's directory is missing when it comes.",
+            Self::NoDirectory => "The lock's directory is missing when it arrives.",
             Self::DirectoryDeleted => {
                 "Another client deletes the lock's directory with its contents, while one contender holds and one waits."
             }

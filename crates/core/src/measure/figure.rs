@@ -156,7 +156,7 @@ impl Figure {
             return Ok(figure);
         }
         Err(match Measure::from_name(text) {
-            Some(_) => format!("`{text}` has many samples: say which statistic, e.g. `{text}.p99`"),
+            Some(_) => format!("`{text}` has many samples: name a statistic, e.g. `{text}.p99`"),
             None => unknown(text, plain),
         })
     }
@@ -204,10 +204,11 @@ fn unknown(text: &str, plain: &[&FigureCard]) -> String {
     let nearest = names.iter().map(|name| (strsim::damerau_levenshtein(text, name), name)).min();
     match nearest {
         Some((distance, name)) if distance <= 2 => {
-            format!("there is no figure `{text}`; did you mean `{name}`?")
+            format!("there is no metric `{text}`; did you mean `{name}`?")
         }
         _ => format!(
-            "there is no figure `{text}`; of {} there are e.g. wait.p99, handoff.p50, throughput and requests_per_acquisition",
+            "there is no metric `{text}`; of {} there are e.g. wait.p99, handoff.p50, throughput and \
+             requests_per_acquisition",
             counted(names.len(), "figure", "figures")
         ),
     }

@@ -194,7 +194,7 @@ pub fn inspect_now(ids: &[&str]) -> Result<Vec<Container>, String> {
 
 fn parse(told: &str) -> Result<Vec<Container>, String> {
     serde_json::from_str(told)
-        .map_err(|error| format!("`docker container inspect` is not understood: {error}"))
+        .map_err(|error| format!("cannot parse the output of `docker container inspect`: {error}"))
 }
 
 /// `docker compose`, and `docker-compose` as before version 2.

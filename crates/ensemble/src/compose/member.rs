@@ -62,8 +62,9 @@ impl Member {
     pub fn all_of(mut made: Vec<Container>) -> Result<Vec<Self>, String> {
         if let Some(other) = made.iter().find(|one| one.asked_binding().is_none()) {
             return Err(format!(
-                "the service `{}` publishes no port {CLIENT_PORT}: it is no ZooKeeper server, or its clients cannot \
-                 reach it. A Compose file for the suite has servers only, each with `ports: [\"2181\"]` or \
+                "the service `{}` publishes no port {CLIENT_PORT}: it is not a ZooKeeper server, or its \
+                 clients cannot reach it. A Compose file for the suite has servers only, each with `ports: \
+                 [\"2181\"]` or \
                  `ports: [\"127.0.0.1:PORT:2181\"]`; give other services a profile (`profiles: [\"other\"]`)",
                 other.service()
             ));
@@ -119,7 +120,7 @@ impl Member {
         let directory = self.log_dir();
         self.made
             .is_in_memory(directory)
-            .then(|| format!("{directory} is in memory, from which Docker copies nothing"))
+            .then(|| format!("{directory} is in memory, and Docker copies only from disk"))
     }
 
     /// Directory of the transaction logs in the container; before the start, the official image's.
@@ -152,7 +153,7 @@ impl Member {
         let policy = &self.made.host_config.restart_policy.name;
         if !matches!(policy.as_str(), "" | "no") {
             return Err(format!(
-                "Docker starts the service `{service}` by itself when it has ended (`restart: {policy}`), which undoes a \
+                "Docker restarts the service `{service}` by itself (`restart: {policy}`), which undoes a \
                  fault: write `restart: \"no\"`"
             ));
         }
@@ -196,8 +197,8 @@ impl Member {
         let asked = endpoint.asked.as_ref().and_then(|asked| asked.address.as_ref()?.parse().ok());
         let address = asked.ok_or_else(|| {
             format!(
-                "the service `{service}` has no address of its own, so Docker would put it back on its network under \
-                 another one: give it an `ipv4_address` in a network with a `subnet`"
+                "the service `{service}` has no fixed address, so Docker would reconnect it under another \
+                 one: give it an `ipv4_address` in a network with a `subnet`"
             )
         })?;
         // Docker restores the alias that is a prefix of the id by itself.

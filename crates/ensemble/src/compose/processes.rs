@@ -160,7 +160,7 @@ impl Compose {
     async fn wipe_volumes(&self, member: &Member) -> Done {
         let directories = [member.data_dir(), member.log_dir()];
         if let Some(path) = directories.iter().find(|path| member.made.mount_of(path).is_none()) {
-            return Err(format!("{path} of the service `{}` is in no volume", member.made.service()));
+            return Err(format!("{path} of the service `{}` is not in a volume", member.made.service()));
         }
         let [data, log] = directories.map(|directory| format!("{directory}/version-2"));
         let label = self.project.label();
@@ -180,7 +180,7 @@ impl Compose {
             Ok(_) => Ok(true),
             Err(why) if why.contains("Connection refused") => Ok(true),
             Err(why) if is_lost(&why) => Ok(false),
-            Err(why) => Err(format!("what {} reaches cannot be seen: {why}", from.name())),
+            Err(why) => Err(format!("cannot check what {} reaches: {why}", from.name())),
         }
     }
 }
@@ -273,7 +273,7 @@ impl Links for Compose {
             answer.map_err(|error| format!("server {number} cannot be reached from here: {address}: {error}"))
         }))
         .await?;
-        Ok("every server is reached by every other and by the suite".into())
+        Ok("every server can be reached from every other and from the suite".into())
     }
 }
 

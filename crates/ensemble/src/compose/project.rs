@@ -143,7 +143,7 @@ fn remove(project: &str) -> Result<(), String> {
             Err(why) => failed = Err(why),
         }
     }
-    failed.and_then(|()| Err(format!("the project {project} comes back again and again")))
+    failed.and_then(|()| Err(format!("the project {project} keeps coming back")))
 }
 
 fn remove_kind(project: &str, list: &[&str], remove: &[&str]) -> Result<bool, String> {

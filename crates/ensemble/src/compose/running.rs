@@ -51,18 +51,18 @@ impl Compose {
         readable(file)?;
         let program = find_compose().await?;
         remove_left_projects().map_err(|why| {
-            Error::environment(format!("cannot remove what a killed run left on Docker: {why}"))
+            Error::environment(format!("cannot remove what a killed run left in Docker: {why}"))
         })?;
         let path = file.to_string_lossy();
         let ports = ClaimedPorts::new(services(program, file).await?, 0)?;
         let project = Project::create()
-            .map_err(|error| Error::environment(format!("cannot note down a Compose project: {error}")))?;
+            .map_err(|error| Error::environment(format!("cannot record a Compose project: {error}")))?;
         make(program, &path, &project, &ports).await?;
         let made = containers(&project).await.map_err(Error::environment)?;
         if made.len() > MOST {
             let file = file.display();
             return Err(Error::usage(format!(
-                "{file} has {} services; {MOST} servers are the most",
+                "{file} has {} services; the limit is {MOST} servers",
                 made.len()
             )));
         }
@@ -150,7 +150,9 @@ impl Compose {
 
     pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
         let member = number.checked_sub(1).and_then(|index| self.members.get(index));
-        member.ok_or_else(|| format!("there is no server {number}: they are 1 to {}", self.members.len()))
+        member.ok_or_else(|| {
+            format!("there is no server {number}: they are numbered 1 to {}", self.members.len())
+        })
     }
 
     pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
@@ -195,7 +197,7 @@ impl Compose {
             ("compose file", self.file.display().to_string()),
             ("image", images.join(", ")),
             ("docker", engine.map_or_else(|_| "not known".into(), |told| told.trim().to_owned())),
-            ("clients come by", "published ports, through Docker's forwarding".into()),
+            ("clients connect through", "published ports, through Docker's forwarding".into()),
         ];
         pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
@@ -241,7 +243,7 @@ async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     // Before version 2, Compose lists services of inactive profiles, too.
     if count > MOST && !std::fs::read_to_string(file).is_ok_and(|text| text.contains("profiles:")) {
         let file = file.display();
-        return Err(Error::usage(format!("{file} has {count} services; {MOST} servers are the most")));
+        return Err(Error::usage(format!("{file} has {count} services; the limit is {MOST} servers")));
     }
     Ok(count.min(MOST))
 }
@@ -271,8 +273,8 @@ const REMEDIES: [(&[&str], &str); 3] = [
     ),
     (
         &["pull", "manifest", "registry", "image"],
-        "\nIf the image cannot be had here, name another one with ZOOKEEPER_IMAGE=…, or make one from this machine's \
-         packages: scripts/base-image",
+        "\nIf the image is not available here, name another one with ZOOKEEPER_IMAGE=…, or build one from \
+         this machine's packages: scripts/base-image",
     ),
 ];
 
@@ -304,7 +306,7 @@ async fn containers(project: &Project) -> Result<Vec<Container>, String> {
     let ids = docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter]).await?;
     let ids: Vec<&str> = ids.split_whitespace().collect();
     if ids.is_empty() {
-        return Err("Compose has made no container".into());
+        return Err("Compose has created no container".into());
     }
     inspect(&ids).await
 }

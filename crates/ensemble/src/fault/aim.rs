@@ -33,7 +33,7 @@ pub async fn contenders(
         Target::Word("any") => return Ok(all.choose(draw).copied().into_iter().collect()),
         Target::Word("all") | Target::Fixed => return Ok(all),
         Target::Word(word) => *word,
-        Target::Server(number) => return Err(format!("server {number} is no contender")),
+        Target::Server(number) => return Err(format!("server {number} is not a contender")),
     };
     loop {
         let those = if word == "holder" { reach.contenders.inside() } else { reach.contenders.waiting() };

@@ -38,6 +38,6 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     let gone = until(TAKES_EFFECT, || kept.are_out(), "one of them still holds or waits").await;
     let seen = gone.map(|()| "none of them holds or waits any more".to_owned());
     let are_out = move || !admissions.iter().any(|admission| admission.is_in());
-    let still = async move { only_if(are_out(), "one of them has come in") };
+    let still = async move { only_if(are_out(), "one of them has entered") };
     Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept).still_if(still))
 }

@@ -39,7 +39,7 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     let orders: Vec<CrashOrder> = hit.iter().map(order).collect();
     let all = || orders.iter().all(CrashOrder::is_carried_out);
     let crashed = until(AT_MOST, all, "it had not crashed").await;
-    let seen = "its connection was closed without a word, and its client was discarded";
+    let seen = "its connection was cut, and its client was discarded";
     let proof = proof(crashed.map(|()| seen.to_owned()));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))
 }

@@ -17,7 +17,7 @@ next one. `join` is a create or a multi and `release` a delete or a multi, which
 scenario hits every lock. `list` is a request for children with or without a watch; `watch` is any read that sets
 one.
 Proof: the reply has arrived in the proxy and reports success; the connection is gone.
-Ends by itself, with that one request. If the contender sends none within 30 s, it is not proved.
+Ends by itself, with that one request. If the contender sends none within 30 s, the fault is not proved.
 With TLS the proxy cannot read requests, so the fault is refused.
 
 A correct lock: after a `create` it must find out whether its node exists, or let it end with its session: a node
@@ -36,5 +36,5 @@ pub const ENTRY: FaultEntry =
     FaultEntry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_reply, tell)) };
 
 fn tell(struck: &Struck) -> String {
-    format!("the server had done it by transaction 0x{:x}", struck.zxid)
+    format!("the server had executed it as transaction 0x{:x}", struck.zxid)
 }

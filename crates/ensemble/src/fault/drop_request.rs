@@ -15,7 +15,7 @@ Inject: the proxy waits for the contender's next request of the kind `request`, 
 this one and closes the connection. The session lives on. The kinds are those of `drop-reply`. The client cannot
 tell the two faults apart: both are a lost connection.
 Proof: the proxy has kept the request; the connection is gone.
-Ends by itself, with that one request. If the contender sends none within 30 s, it is not proved.
+Ends by itself, with that one request. If the contender sends none within 30 s, the fault is not proved.
 With TLS the proxy cannot read requests, so the fault is refused.
 
 A correct lock: after a `delete` or a release's `multi` it must send the request again or end its session; otherwise

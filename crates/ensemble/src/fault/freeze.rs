@@ -41,13 +41,13 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     let (hit, gates, shut) = shut(choice, reach, &mut draw).await?;
     let passed = move || -> u64 { gates.iter().map(|gate| gate.times_passed()).sum() };
     let proof = if stands_still(&passed, LOOKS_FOR).await {
-        Proof::Proved(format!("nothing of it ran for {LOOKS_FOR:?}"))
+        Proof::Proved(format!("no part of it ran for {LOOKS_FOR:?}"))
     } else {
-        Proof::NotProved("it went on".into())
+        Proof::NotProved("it resumed".into())
     };
     let before = passed();
     let target = aim::name(&hit, &choice.target);
-    let stood = async move { only_if(passed() == before, "it has gone on") };
+    let stood = async move { only_if(passed() == before, "it has resumed") };
     Ok(Active::until_dropped(target, proof, shut).still_if(stood))
 }
 

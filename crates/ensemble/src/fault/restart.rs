@@ -10,7 +10,7 @@ pub const CARD: FaultCard = FaultCard {
     summary: "stops a server cleanly (SIGTERM) and starts it again",
     source: "ZooKeeper's own script, zkServer.sh restart",
     details: "\
-Inject: SIGTERM to the server's Java process, which ends itself.
+Inject: SIGTERM to the server's Java process, which shuts down by itself.
 Proof: the process has ended, and the port for contenders no longer accepts connections.
 Heal: the server is started again with its data; healed when the ensemble is healthy.
 

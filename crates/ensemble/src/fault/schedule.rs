@@ -140,7 +140,7 @@ async fn fire<'a>(
         Some(Err(why)) => shot.failed(schedule, why),
         None => {
             shot.is_cut_short = true;
-            shot.failed(schedule, "the run was interrupted while it was being done".into());
+            shot.failed(schedule, "the run was interrupted during the injection".into());
         }
     }
     Some(shot)
@@ -154,7 +154,7 @@ impl<'a> Shot<'a> {
             asked: clock::now(),
             effective: None,
             ended: None,
-            proof: Proof::NotProved("it was not done".into()),
+            proof: Proof::NotProved("it was not injected".into()),
             left: None,
         };
         Self { choice, entry, fired, is_cut_short: false }
@@ -190,7 +190,7 @@ impl<'a> Shot<'a> {
     fn was_lost(&mut self, schedule: &Schedule<'_>, why: &str) {
         if let Proof::Proved(seen) = &self.fired.proof {
             (schedule.tell)(self.choice, News::Lost(why));
-            self.fired.proof = Proof::NotProved(format!("{seen}; but not until its end: {why}"));
+            self.fired.proof = Proof::NotProved(format!("{seen}; but the effect ended early: {why}"));
         }
     }
 
@@ -249,11 +249,11 @@ fn why_never(start: Start, reach: &FaultReach<'_>) -> String {
     match start {
         Start::AfterAcquisitions(wanted) if acquired < wanted => {
             format!(
-                "it never fired: the load was over after {acquired} of the {} it waits for",
+                "it never fired: the load ended after {acquired} of the {} it waits for",
                 counted(wanted, "acquisition", "acquisitions")
             )
         }
-        _ => "it never fired: the load was over before its time had come".into(),
+        _ => "it never fired: the load ended before its time came".into(),
     }
 }
 

@@ -40,8 +40,8 @@ impl Passage<'_> {
         match self.contenders.iter().find(|contender| self.seen.bypasses(**contender, self.proxy)) {
             None => Ok(()),
             Some(contender) => Err(format!(
-                "contender {contender} does not connect through its proxy: its client uses other addresses than those that \
-                 it was given, for example those in the ensemble's configuration"
+                "contender {contender} does not connect through its proxy: its client uses addresses that \
+                 it was not given, for example those in the ensemble's configuration"
             )),
         }
     }
@@ -197,7 +197,7 @@ pub async fn lose(
     tell: impl Fn(&Struck) -> String,
 ) -> Result<Active<'_>, String> {
     let hit = aim_at(choice, reach, &mut draw).await?;
-    let [who @ Who::Client(_)] = hit.who[..] else { return Err("it takes one contender".into()) };
+    let [who @ Who::Client(_)] = hit.who[..] else { return Err("it needs exactly one contender".into()) };
     let word = match choice.params.get(REQUEST.name) {
         Some(ParamValue::Word(word)) => word.as_str(),
         _ => REQUEST.default,

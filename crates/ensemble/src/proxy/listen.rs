@@ -86,12 +86,12 @@ fn check(server: &str) -> Result<(), Error> {
     let port = server.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
         Some(1..) => Ok(()),
-        _ => Err(Error::usage(format!("proxy: `{server}` is no server's address; write `host:port`"))),
+        _ => Err(Error::usage(format!("proxy: `{server}` is not a server's address; write `host:port`"))),
     }
 }
 
 fn cannot(what: &str) -> impl Fn(std::io::Error) -> Error {
-    move |error| Error::environment(format!("the proxy before the servers cannot {what}: {error}"))
+    move |error| Error::environment(format!("the proxy in front of the servers cannot {what}: {error}"))
 }
 
 /// Listens in front of each server, for one client or for all; returns the addresses.

@@ -88,9 +88,9 @@ worded! {
     pub enum At by doing {
         #[default]
         Outside = "does not hold it",
-        Asking = "is still asking for it",
+        Asking = "is still requesting it",
         Inside = "holds it",
-        AskingAgain = "holds it and asks for it again",
+        AskingAgain = "holds it and requests it again",
         /// The contender holds and releases one of several acquires.
         Easing = "is releasing one of several acquires",
         /// The contender called release and has no answer.

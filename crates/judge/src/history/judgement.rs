@@ -166,16 +166,16 @@ pub struct HistoryEnd {
 type Reason = (fn(&LockReport) -> u64, &'static str);
 
 const VIOLATED: &[Reason] = &[
-    (|lock| lock.violations.count, "entries while another was inside whose session was alive"),
+    (|lock| lock.violations.count, "entries while a holder with a live session was inside"),
     (|lock| lock.order.too_early, "holders let in before the previous holder's node was deleted"),
     (|lock| lock.writes.stale_accepted, "writes accepted with an older token than one accepted before"),
     (|lock| lock.stuck, "acquires that never ended"),
 ];
 
 const UNKNOWN: &[Reason] = &[
-    (|lock| lock.uncertain.count, "entries while another may have been inside"),
+    (|lock| lock.uncertain.count, "entries while another contender may have been inside"),
     (|lock| lock.writes.undecided, "writes with an older token, accepted before or after the newer one"),
-    (|lock| lock.writes.across_clocks, "writes that no zxid puts in order with those of other clocks"),
+    (|lock| lock.writes.across_clocks, "writes that no zxid orders relative to other clocks"),
     (|lock| lock.writes.without_token, "writes accepted without a token"),
     (uncompared, "holders on different clocks that could not be compared"),
 ];
@@ -203,8 +203,8 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
 }
 
 /// Why a run may be held although its history is unknown, and a way to check.
-const TOLD_BY_MORE: &str = "a history shows neither who waited within a process nor the servers' transaction logs: a \
-                            run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
+const TOLD_BY_MORE: &str = "a history shows neither waits within a process nor the servers' transaction \
+    logs: a run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
 
 fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
     let all = locks.iter().flat_map(|lock| of.iter().map(move |(count, what)| (lock, count(lock), what)));
@@ -247,9 +247,9 @@ fn checked(locks: &[LockReport]) -> (u64, u64) {
 
 fn broken_off(complete: Option<bool>, ending: HistoryEnd) -> Option<String> {
     if let Some(line) = ending.cut_off_at {
-        return Some(format!("the history breaks off in line {line}; what followed is unknown"));
+        return Some(format!("the history breaks off at line {line}; what followed is unknown"));
     }
-    (complete == Some(false)).then(|| "the history says that it is incomplete".to_owned())
+    (complete == Some(false)).then(|| "the history is marked incomplete".to_owned())
 }
 
 fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
@@ -270,11 +270,11 @@ fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
         names("the ensemble's view was checked for some holders only, for lack of zxids", |lock| {
             lock.order.compared > 0 && lock.order.not_compared + lock.order.without_token > 0
         }),
-        names("holders stayed inside although they had been told that their session had ended", |lock| {
+        names("holders stayed inside after being notified that their session had ended", |lock| {
             lock.ignored_expiry > 0
         }),
         names("acquires were still waiting when the history ended", |lock| lock.unfinished > 0),
-        complete.is_none().then(|| "the history does not say whether it is complete".to_owned()),
+        complete.is_none().then(|| "the history does not state whether it is complete".to_owned()),
     ];
     notes.into_iter().flatten().collect()
 }
@@ -331,7 +331,7 @@ mod tests {
         locks[0].uncertain.count = 1;
         locks[1].violations.count = 1;
         let (verdict, _) = judge(&locks);
-        assert_eq!(verdict, violated("b: entries while another was inside whose session was alive: 1"));
+        assert_eq!(verdict, violated("b: entries while a holder with a live session was inside: 1"));
     }
 
     #[test]
@@ -397,10 +397,10 @@ mod tests {
         let judged = |complete, cut_off_at| {
             verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() })
         };
-        let broken = unknown("the history breaks off in line 7; what followed is unknown");
+        let broken = unknown("the history breaks off at line 7; what followed is unknown");
         assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
-        assert_eq!(judged(Some(false), None), (unknown("the history says that it is incomplete"), vec![]));
-        let silent = vec!["the history does not say whether it is complete".to_owned()];
+        assert_eq!(judged(Some(false), None), (unknown("the history is marked incomplete"), vec![]));
+        let silent = vec!["the history does not state whether it is complete".to_owned()];
         assert_eq!(judged(None, None), (Verdict::Held, silent));
     }
 

@@ -153,7 +153,7 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     if count < ENOUGH {
         let noun = if count == 1 { "handoff" } else { "handoffs" };
         return Floor::not_measured(format!(
-            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` takes more time",
+            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` takes longer",
             within.as_millis()
         ));
     }

@@ -191,7 +191,7 @@ impl Conductor<'_> {
     fn wrong_holds(&self, short: ShortHolds, window: Window) -> Vec<String> {
         let short = (short.count > 0).then(|| {
             let holds = counted(short.count, "hold was", "holds were");
-            format!("{holds} shorter than asked for, by up to {}", format_micros(short.lacked_us))
+            format!("{holds} shorter than requested, by up to {}", format_micros(short.lacked_us))
         });
         // Overlapping holds explain a deviation.
         let was_crowded = self.shared.lock_states.used().any(LockState::was_crowded);
@@ -228,8 +228,8 @@ impl Conductor<'_> {
             };
             let (address, seconds) = (&server.address, unread.as_secs_f64());
             (self.sink)(EnvironmentEvent::Warning(&format!(
-                "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and may have left a \
-                 request aside (ZOOKEEPER-4537)"
+                "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and \
+                 may have kept a request waiting (ZOOKEEPER-4537)"
             )));
         }
     }

@@ -27,14 +27,15 @@ pub const ENTRY: Entry = Entry {
                 name: "node",
                 kind: ParamKind::OneOf(&["ephemeral", PERSISTENT]),
                 default: "ephemeral",
-                doc: "Whether the node goes with the holder's session, or stays, so that a holder that dies holds for ever.",
+                doc: "Whether the node is deleted with the holder's session, or stays, so that a dead \
+                    holder keeps the lock forever.",
             },
             Param {
                 name: OWNER,
                 kind: ParamKind::OneOf(&["session", VALUE]),
                 default: "session",
-                doc: "How it recognises its node after a lost reply: by the session that made it, or by an id that is the node's \
-                      value.",
+                doc: "How it recognises its node after a lost reply: by the session that created it, or by \
+                    an id that is the node's value.",
             },
             Param {
                 name: "wait",

@@ -19,7 +19,7 @@ const TASKS_PER_PROCESS: Param = Param {
     name: "tasks_per_process",
     kind: ParamKind::Count(1, 100_000),
     default: "4",
-    doc: "How many contenders share one local lock.",
+    doc: "Number of contenders that share one local lock.",
 };
 
 pub const ENTRY: Entry = Entry {

@@ -22,7 +22,8 @@ const PREFIX: &str = "mutex_lock_";
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch-wait-limited",
-        summary: "takes its predecessor's end for the lock, unchecked, and leaves its node behind on timeout; broken",
+        summary: "treats its predecessor's end as the lock, unchecked, and leaves its node behind on \
+            timeout; broken",
         source: "watch-lock article, its Java class",
         details: include_str!("predecessor_watch_wait_limited.md").trim_ascii_end(),
         guarantees: Guarantees { exclusive: false, ..Guarantees::QUEUE },

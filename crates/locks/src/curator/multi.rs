@@ -17,12 +17,7 @@ pub const MEMBERS: u64 = 3;
 
 /// Parameters of every lock with several members.
 pub const PARAMS: [Param; 2] = [
-    Param {
-        name: "members",
-        kind: ParamKind::Count(2, 8),
-        default: "3",
-        doc: "How many member locks there are.",
-    },
+    Param { name: "members", kind: ParamKind::Count(2, 8), default: "3", doc: "Number of member locks." },
     Param {
         name: "order",
         kind: ParamKind::OneOf(&["same", "rotated"]),

@@ -20,7 +20,7 @@ const SHARED_OBJECT: Param = Param {
     name: "shared_object",
     kind: ParamKind::Bool,
     default: "false",
-    doc: "Whether all contenders share one mutex object, as threads of a process may; this makes a herd.",
+    doc: "Whether all contenders share one mutex object, as threads of a process may, which causes a herd.",
 };
 
 pub const ENTRY: Entry = Entry {

@@ -27,13 +27,13 @@ pub const PARAMS: [Param; 2] = [
             Choice { word: ASKED, takes: &["revoke_after"] },
         ]),
         default: "none",
-        doc: "`allowed`: a holder lets go at once when asked to. `asked-for`: waiters do ask.",
+        doc: "`allowed`: a holder releases at once when asked to. `asked-for`: waiters ask.",
     },
     Param {
         name: "revoke_after",
         kind: ParamKind::Duration,
         default: "200ms",
-        doc: "How long a waiter waits before it asks the holder to let go, and before it asks again.",
+        doc: "How long a waiter waits before it asks the holder to release, and before it asks again.",
     },
 ];
 

@@ -48,7 +48,7 @@ pub const LEASES: Param = Param {
     name: "leases",
     kind: ParamKind::Count(1, 1000),
     default: "1",
-    doc: "How many leases there are, and so how many contenders may be inside.",
+    doc: "Number of leases, and so of contenders that may be inside.",
 };
 
 const PARAMS: [Param; 3] = [
@@ -57,14 +57,14 @@ const PARAMS: [Param; 3] = [
         name: "permits",
         kind: ParamKind::CountWithin(1, 1000, "leases"),
         default: "1",
-        doc: "How many leases one acquire takes: all or none.",
+        doc: "Number of leases that one acquire takes: all or none.",
     },
     Param {
         name: "leases_from",
         kind: ParamKind::OneOf(&["each", COUNT_NODE]),
         default: "each",
-        doc: "Who says how many leases there are: each contender for itself, or the node `count`, which the first \
-              one creates with `leases` in it.",
+        doc: "What sets the number of leases: each contender's own parameter, or the node `count`, which \
+            the first contender creates with `leases` in it.",
     },
 ];
 

@@ -61,7 +61,7 @@ pub fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (_, Some(signal)) => format!("by signal {signal}"),
-        _ => "nobody knows how".into(),
+        _ => "for an unknown reason".into(),
     }
 }
 

@@ -62,7 +62,7 @@ pub enum Mishap {
     },
     #[error("refuses: {0}")]
     Refused(String),
-    #[error("wrote what is not the protocol: {why}: {line}")]
+    #[error("violated the protocol: {why}: {line}")]
     Garbage { why: String, line: String },
     #[error("did not answer {0} in time")]
     NoAnswer(&'static str),
@@ -198,8 +198,7 @@ impl Process {
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(inner.failure()),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
                 let last = locked(&inner.foreign).clone();
-                let wrote =
-                    if last.is_empty() { last } else { format!("; the last line that it wrote: {last}") };
+                let wrote = if last.is_empty() { last } else { format!("; its last line: {last}") };
                 Err(inner.fails(Mishap::NotReady { wrote }))
             }
         }
@@ -342,7 +341,7 @@ impl Inner {
     fn failure(&self) -> DriverError {
         let unknown = || DriverError {
             driver: self.name.clone(),
-            what: Mishap::Exited("without a word".into()),
+            what: Mishap::Exited("for an unknown reason".into()),
             stderr: String::new(),
         };
         self.failed.get().cloned().unwrap_or_else(unknown)
@@ -369,7 +368,7 @@ impl Inner {
         if lines.is_empty() {
             return String::new();
         }
-        lines.iter().fold("; it wrote last:".to_owned(), |text, line| format!("{text}\n    {line}"))
+        lines.iter().fold("; its last output:".to_owned(), |text, line| format!("{text}\n    {line}"))
     }
 
     fn kill(&self) {
@@ -549,7 +548,7 @@ mod tests {
         let garbage = failure("read line; echo hello; sleep 60", SOON).await;
         assert!(matches!(&garbage.what, Mishap::Garbage { line, .. } if line == "hello"), "{garbage}");
         let unknown = failure(r#"read line; echo '{"id":77,"ok":{}}'; sleep 60"#, SOON).await;
-        assert!(unknown.to_string().contains("nothing with the id 77"), "{unknown}");
+        assert!(unknown.to_string().contains("no request with the id 77"), "{unknown}");
         let stranger =
             failure(r#"read line; echo '{"t":"event","c":9,"what":"expired"}'; sleep 60"#, SOON).await;
         assert!(stranger.to_string().contains("no contender 9"), "{stranger}");

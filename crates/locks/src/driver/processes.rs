@@ -271,7 +271,7 @@ impl Processes {
             return Ok(None);
         }
         let id = opened.session.as_deref().and_then(session_id);
-        let id = id.ok_or_else(|| Failure::Refused("the driver's `open` told no session id".into()))?;
+        let id = id.ok_or_else(|| Failure::Refused("the driver's `open` returned no session id".into()))?;
         let password = opened.password.as_deref().and_then(password_bytes);
         Ok(Some(SessionKey::of_another(id, password)))
     }

@@ -39,7 +39,8 @@ pub const ENTRY: Entry = Entry {
                 name: "extra_patterns",
                 kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
                 default: "none",
-                doc: "Which nodes count besides kazoo's own: none, or those of Curator and the Go client \
+                doc: "Which nodes count in addition to kazoo's own: none, or those of Curator and the Go \
+                    client \
                       (`extra_lock_patterns`). In Java and Go these don't wait for kazoo.",
             },
             BLOCKING,

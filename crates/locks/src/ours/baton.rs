@@ -30,7 +30,8 @@ pub const RELEASE: Param = Param {
     name: "release",
     kind: ParamKind::OneOf(&["grant", COUNT]),
     default: "grant",
-    doc: "What a holder does that waited and doesn't know which contender is behind: grant; or, after releases that \
+    doc: "What a holder that waited does if it doesn't know which contender is behind it: grant; or, after \
+        releases that \
           found none, delete and count.",
 };
 

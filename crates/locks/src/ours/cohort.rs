@@ -37,7 +37,8 @@ const CONTENDERS_PER_PROCESS: Param = Param {
     name: "contenders_per_process",
     kind: ParamKind::Count(1, 100_000),
     default: "10",
-    doc: "How many contenders are one process and share one queue node: the first ones, the next ones, and so on.",
+    doc: "Number of contenders that form one process and share one queue node, in the order of their \
+        numbers.",
 };
 
 const MAX_LOCAL_TURNS: Param = Param {

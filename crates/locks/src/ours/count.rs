@@ -10,7 +10,8 @@ use zklockbench_core::catalog::{Guarantees, LockCard};
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "count",
-        summary: "a queue lock whose uncontended acquire is one request: the join itself tells who is before",
+        summary: "a queue lock whose uncontended acquire is one request: the join itself shows which nodes \
+            are ahead",
         source: "this suite",
         details: include_str!("count.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,

@@ -32,7 +32,8 @@ pub const JOIN: Param = Param {
     name: "join",
     kind: ParamKind::OneOf(&[CREATE, COUNT]),
     default: CREATE,
-    doc: "The request that joins the queue: a create, or a multi that also tells how many are before, as `count` does.",
+    doc: "The request that joins the queue: a create, or a multi that also reports the number of nodes \
+        ahead, as `count` does.",
 };
 
 /// [`JOIN`] with the default of a lock that is built on joining by count.

@@ -43,9 +43,9 @@ pub const PARAMS: [Param; 5] = [
         name: "retry_times",
         kind: ParamKind::Count(0, 1_000_000),
         default: "3",
-        doc: "The most retries; exponential policies make at most 29.",
+        doc: "Maximum number of retries; exponential policies make at most 29.",
     },
-    Param { name: "retry_max_sleep", kind: ParamKind::Duration, default: "1s", doc: "The longest pause." },
+    Param { name: "retry_max_sleep", kind: ParamKind::Duration, default: "1s", doc: "Longest pause." },
     Param {
         name: "retry_elapsed",
         kind: ParamKind::Duration,

@@ -28,7 +28,7 @@ pub fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
 /// A chart of these ratios, worst verdict first; an error with the reason if there are none.
 fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart, String> {
     if ratios.rows.is_empty() {
-        return Err("no figure has a ratio".to_owned());
+        return Err("no metric has a ratio".to_owned());
     }
     ratios.rows.sort_by_key(|row| row.verdict);
     let said = |row: &RatioRow| {
@@ -37,7 +37,7 @@ fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart
     };
     Ok(Chart {
         id: id.to_owned(),
-        title: format!("{}, figure by figure", ratios.of),
+        title: format!("{}, metric by metric", ratios.of),
         said: one_by_one(ratios.rows.iter().map(said)),
         caption,
         kind: ChartKind::Ratios(ratios),
@@ -77,10 +77,11 @@ pub fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> R
     let panels: Vec<(String, Lines)> =
         cells.into_iter().filter_map(|cell| panel(cell, [base, new])).collect();
     if panels.is_empty() {
-        return Err("no sound trial of either side measured a wait".to_owned());
+        return Err("no valid trial of either side measured a wait".to_owned());
     }
-    let how_to_read = "Wait: from when the acquire should have started to its return. The samples of all sound repetitions of a \
-         side are pooled; a line ends where fewer than ten samples remain beyond it, or only unserved waits.";
+    let how_to_read = "Wait: from when the acquire should have started to its return. The samples of all \
+        valid repetitions of a side are pooled; a line ends where fewer than ten samples remain beyond it, \
+        or only unserved waits.";
     let forced = forced(compared).map(|said| said + ".");
     let caption = std::iter::once(how_to_read.to_owned()).chain(forced).collect();
     let keys = SIDES.iter().zip([&compared.base.path, &compared.new.path]);

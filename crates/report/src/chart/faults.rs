@@ -8,7 +8,7 @@ use crate::view::{Cell, Fate, FaultSet, SHORTEST_US, UnderFault};
 pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     let sets = view.fault_sets();
     if sets.is_empty() {
-        return Err("nothing was broken on purpose".to_owned());
+        return Err("no faults were injected".to_owned());
     }
     let under = view.under_faults();
     let scale = scale(&under);

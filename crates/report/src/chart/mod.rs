@@ -244,7 +244,7 @@ fn caption_of_doubts(
     let doubtful = by_strategy(&cells, |cell| cell.all().any(|one| !one.is_sound()));
     if !doubtful.is_empty() {
         said.push(
-            "Hollow: invalid or partial trials; medians leave them out if there is a sound one.".to_owned(),
+            "Hollow: invalid or partial trials; medians leave them out if there is a valid one.".to_owned(),
         );
     }
     said.extend(view.remarks.iter().map(|remark| format!("{remark}.")));

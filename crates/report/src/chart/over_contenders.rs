@@ -158,7 +158,7 @@ fn amounts(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
 fn fan_out(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
     let mut said = on_repetitions(view);
     if figure.cells(view).any(|cell| figure.median(cell) == 0.0) {
-        said.push("0: waiters are not notified, but look again after a time.".to_owned());
+        said.push("0: waiters are not notified, but poll again later.".to_owned());
     }
     let y = |series: &[Curve]| {
         let last = figure.counts(view).last().map_or(1.0, |most| *most as f64 - 1.0);

@@ -96,7 +96,7 @@ impl Shade {
         let several = self.locks.len() > 1;
         let deeper = if several { "; darker: more strategies under the fault" } else { "" };
         Some(format!(
-            "Shaded: from when a fault was asked for to its end, in the first sound repetition{deeper}: {}.",
+            "Shaded: from the request for a fault to its end, in the first valid repetition{deeper}: {}.",
             names.join(", ")
         ))
     }

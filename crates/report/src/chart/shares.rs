@@ -17,7 +17,7 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| cell.contenders > 1 && cell.figure(&FAIRNESS).is_some();
     let count = view
         .best_common_count(has)
-        .ok_or("each contender had as many turns as the others, or too few to tell")?;
+        .ok_or("each contender had as many cycles as the others, or too few to tell")?;
     let shown = |cell: &Cell<'_>| cell.contenders == count && has(cell);
     let of = |cell: &Cell<'_>| {
         let line = line(cell);

@@ -63,7 +63,8 @@ impl Swept {
         }
         let limit = file.objective.as_ref().filter(|objective| objective.figure == self.figure);
         let caption = vec![
-            "Line: median of the repetitions that count; bars: lowest and highest of them; hollow: a lower bound, or \
+            "Line: median of the valid repetitions; bars: lowest and highest of them; hollow: a lower \
+             bound, or \
              doubtful."
                 .to_owned(),
         ];

@@ -134,12 +134,12 @@ pub fn herd(view: &View<'_>) -> Result<Chart, String> {
     let all: Vec<Curve> = cells().map(|cell| herd_series(view, cell)).collect();
     let last = Curve::furthest(&all, 1.0);
     let labels: Vec<String> = (0..last as usize).map(rank_label).collect();
-    let x = Axis::columns("k: place among the waiters that one release wakes", &labels);
+    let x = Axis::columns("k: position among the waiters that one release wakes", &labels);
     let heights = all.iter().flat_map(Curve::heights);
     let y = Axis::durations("from the release to the notification", heights);
     Ok(Chart {
         id: format!("herd-n{contenders}"),
-        title: format!("When the k-th waiter hears of a release, {}", units::contenders(contenders)),
+        title: format!("When the k-th waiter is notified of a release, {}", units::contenders(contenders)),
         said: one_by_one(cells().filter_map(|cell| herd_said(view, cell))),
         caption: caption_of(view, vec![HOW_TO_READ.to_owned()], shown),
         kind: ChartKind::Lines(Lines::either_way(x, y, all)),

@@ -30,7 +30,7 @@ pub fn summary(document: &CiReport, most: usize) -> String {
     }
     let troubles = document.troubles();
     page.list(
-        "| check | came to | why |\n| --- | --- | --- |\n",
+        "| check | verdict | why |\n| --- | --- | --- |\n",
         troubles.iter().map(|check| trouble(check)),
         ["more check did not pass", "more checks did not pass"],
     );
@@ -104,7 +104,7 @@ fn columns(document: &CiReport) -> Vec<Figure> {
 fn heading(columns: &[Figure]) -> String {
     let names: String = columns.iter().map(|figure| format!(" {} |", text(&figure.to_string()))).collect();
     format!(
-        "| strategy, contenders | sound | verdict |{names}\n| --- | ---: | --- |{}\n",
+        "| strategy, contenders | valid | verdict |{names}\n| --- | ---: | --- |{}\n",
         " ---: |".repeat(columns.len())
     )
 }

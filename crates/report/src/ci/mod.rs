@@ -317,7 +317,7 @@ fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
     let Repetitions { ran, sound } = figures.repetitions;
     let Totals { acquired, unserved, violations, .. } = figures.totals;
     let mut seen = vec![format!(
-        "{}, {sound} sound; {acquired} acquired, {unserved} unserved, {}",
+        "{}, {sound} valid; {acquired} acquired, {unserved} unserved, {}",
         counted(ran, "repetition", "repetitions"),
         counted(violations, "violation", "violations")
     )];

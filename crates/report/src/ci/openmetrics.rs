@@ -36,12 +36,7 @@ pub fn render(document: &CiReport) -> String {
                 ("verdict".into(), word.to_owned()),
             ];
             let is = f64::from(u8::from(check.verdict.word() == word));
-            families.gauge(
-                ("check", ""),
-                "Whether a check came to that verdict: 1 if so, else 0",
-                labels,
-                is,
-            );
+            families.gauge(("check", ""), "Whether a check had that verdict: 1 if so, else 0", labels, is);
         }
     }
     for cell in &document.cells {
@@ -103,7 +98,7 @@ fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, 
     };
     families.gauge(
         (&name, unit),
-        "Which of the repetitions' values it is, the label aggregate says",
+        "The label aggregate names which of the repetitions' values it is",
         labels,
         value,
     );
@@ -299,7 +294,7 @@ impl Live {
         let mut families = Families::default();
         let facts = [("scenario", self.scenario.as_str()), ("version", env!("CARGO_PKG_VERSION"))];
         let labels = facts.map(|(name, value)| (name.into(), value.into()));
-        families.run_info("The run under way", labels.into());
+        families.run_info("The run in progress", labels.into());
         let lasts = now.duration_since(self.began).unwrap_or_default();
         families.run(self.began, lasts, "Time since the run began");
         let planned = self.planned as f64;
@@ -307,7 +302,7 @@ impl Live {
         if let Some(UnderWay { strategy, contenders, repetition, phase, .. }) = &self.under_way {
             let mut labels = of_cell(strategy, *contenders);
             labels.extend([("repetition".into(), repetition.to_string()), ("phase".into(), phase.clone())]);
-            families.gauge(("trial_under_way", ""), "1 for the trial that is under way", labels, 1.0);
+            families.gauge(("trial_under_way", ""), "1 for the trial that is in progress", labels, 1.0);
         }
         for ((strategy, contenders), so_far) in &self.with_under_way() {
             so_far.tell(&mut families, strategy, *contenders);
@@ -332,7 +327,7 @@ impl SoFar {
         for (verdict, count) in &self.ended {
             let mut labels = labels.clone();
             labels.push(("verdict".into(), (*verdict).to_owned()));
-            families.counter("trials", "Trials that ended, by what they were judged as", labels, *count);
+            families.counter("trials", "Trials that ended, by verdict", labels, *count);
         }
         for (which, value) in &self.last {
             figure(families, *which, *value, "last", labels.clone());

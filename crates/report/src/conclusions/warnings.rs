@@ -82,7 +82,7 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
     };
     let others = [
         limit(Certainty::Shown, named(&|cell| system(cell).is_some()), Evidence::Table, &|names| {
-            format!("{names}: a lock of {}, not of ZooKeeper. Its promises are different ones.", systems())
+            format!("{names}: a lock of {}, not of ZooKeeper. Its guarantees are different.", systems())
         }),
         idle,
         limit(Certainty::Shown, named(&|cell| cell.is_unstable()), Evidence::Notes, &|names| {

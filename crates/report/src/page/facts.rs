@@ -54,7 +54,7 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     if ensemble.shares_host {
         limits.push(
             "Servers and generator share one host: they compete for its processors, so compare strategies within the \
-             run rather than figures with those of other hosts."
+             run rather than metrics with those of other hosts."
                 .to_owned(),
         );
     }
@@ -115,7 +115,7 @@ pub(super) fn outcomes(source: &Source<'_>) -> Option<Block> {
         .explained("waits that ended without the lock, or had not ended when the phase did")
         .numbers("lost while held", |cell| Value::Count(cell.sum(|trial| trial.measured.lost_while_held)))
         .spare(1)
-        .grid("What became of every acquire", 2, &view.cells)
+        .grid("Outcome of every acquire", 2, &view.cells)
         .noted("Counts of the measured phase over all repetitions.");
     filled_grid(grid)
 }
@@ -136,7 +136,7 @@ const fn name(outcome: Outcome) -> &'static str {
         Outcome::TimedOut => "timed out",
         Outcome::SessionExpired => "session expired",
         Outcome::ConnectionLost => "connection lost",
-        Outcome::Cancelled => "told to stop",
+        Outcome::Cancelled => "cancelled",
         Outcome::Failed => "failed",
         Outcome::Crashed => "crashed",
     }
@@ -269,13 +269,13 @@ pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
         "Each contender has its own session, and all of its requests and notifications are counted and timed.",
         load,
         "Every combination of strategy and contenders is a trial on a fresh root node with fresh sessions; \
-         repetitions are interleaved, so that whatever else the machine does affects all alike. Figures are medians \
-         over the sound repetitions.",
+         repetitions are interleaved, so that whatever else the machine does affects all alike. Metrics \
+         are medians over the valid repetitions.",
         "A strategy is called faster, lighter or fairer only if the whole interval of the ratio lies beyond 5 %. Intervals \
          are exact, by the ranks of the repetitions, and widened for the number of comparisons; brackets hold the interval \
          of one.",
-        "Waits that did not end count as at least that long (Kaplan-Meier). Trials in which the generator itself \
-         held things up are invalid, and those cut short are partial; neither counts.",
+        "Waits that did not end count as at least that long (Kaplan-Meier). Trials in which the generator \
+         itself was the bottleneck are invalid, and those cut short are partial; neither counts.",
         "Whether a lock excludes is judged from what contenders saw and, where the servers' logs can be read, from their \
          transactions.",
     ]

@@ -24,7 +24,7 @@ pub fn of_learned(learned: &Learned) -> Document {
     let sections = [
         section(FAMILIES.section, "Lock families", tables.map(Block::from)),
         section("charts", "Over time, by percentile and by lock", charts(learned)),
-        section("others", "Ephemeral nodes that are no locks", others),
+        section("others", "Ephemeral nodes that are not locks", others),
         section("notes", "Notes", noted(notes)),
         section("scenarios", "Scenarios with these loads", learned.scenarios.iter().flat_map(scenario)),
         section("unknowable", "What cannot be learned this way", noted(unknowable)),

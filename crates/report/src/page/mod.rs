@@ -84,8 +84,8 @@ fn gates(gated: &Gated) -> Vec<Block> {
     let Some(table) = gates_table(&gated.gates) else { return Vec::new() };
     let against = gated.baseline.as_ref().map(|path| format!("Compared with the baseline {path}."));
     let caption = format!("Gates: {}", gates_sentence(&gated.gates));
-    let legend = "The worst first; each with what was observed where it did not pass or, where it passed, nearest to \
-                  its limit.";
+    let legend = "The worst first; each with the observation that failed or, if it passed, the one nearest \
+        to its limit.";
     let table = ExplainedTable::new(caption, table, legend);
     against.map(Block::Text).into_iter().chain([Block::Table(table)]).collect()
 }
@@ -124,9 +124,9 @@ pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
     table.columns.insert(0, super::document::words("run"));
     table.labels += 1;
     let table = Table { rows, ..table }.without_idle_columns();
-    let legend = "If the runs differ in ensemble, host or scenario, that alone makes their figures differ; \
-                  zklockbench compare says whether a difference is more than noise.";
-    let blocks = vec![Block::Table(ExplainedTable::new("The main figures of each run", table, legend))];
+    let legend = "If the runs differ in ensemble, host or scenario, that alone makes their metrics differ; \
+        zklockbench compare shows whether a difference is more than noise.";
+    let blocks = vec![Block::Table(ExplainedTable::new("The main metrics of each run", table, legend))];
     (count > 1).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })
 }
 

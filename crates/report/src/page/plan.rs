@@ -92,7 +92,7 @@ fn curve(plan: &PlanFile) -> Block {
     if series.is_empty() {
         let is_predicted = plan.answers.iter().any(|answer| answer.prediction.is_some());
         let why = match is_predicted {
-            true if question.think.is_some() => "clients that come back have no rate of their own",
+            true if question.think.is_some() => "clients that come back have no fixed rate",
             true => "the version that made this plan kept no predictions for other rates",
             false => "nothing could be predicted",
         };

@@ -229,7 +229,11 @@ pub(crate) fn notes(file: &AbFile) -> Vec<String> {
     let mut notes = Vec::new();
     match file.ending {
         Ending::Complete => {}
-        Ending::GoingOn => notes.push("the comparison was still going on when this was written".to_owned()),
+        Ending::GoingOn => notes.push(
+            "the comparison was still in progress when this was \
+            written"
+                .to_owned(),
+        ),
         Ending::Interrupted => notes.push(format!(
             "interrupted after {}: judged by what was measured until then",
             counted(file.blocks.len(), "block", "blocks")

@@ -96,7 +96,7 @@ pub(crate) fn floor_grid(rows: impl IntoIterator<Item = Row>) -> Grid {
         "handoff: from one session's call of delete to the arrival of the event at a session that watches the node, \
          without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name",
     );
-    times(named, |(_, timing): &Row| *timing).grid("What a lock can at best cost here", 1, rows)
+    times(named, |(_, timing): &Row| *timing).grid("The least that a lock can cost here", 1, rows)
 }
 
 pub(crate) fn pairs(calibration: &Calibration) -> Grid {

@@ -249,7 +249,7 @@ fn some_of(names: &[String]) -> String {
 fn without_partner(compared: &Comparison) -> Option<String> {
     let names: Vec<String> =
         compared.only_new.iter().map(zklockbench_analysis::compare::CellUnderLoad::name).collect();
-    (!names.is_empty()).then(|| format!("only the new has: {}", some_of(&names)))
+    (!names.is_empty()).then(|| format!("only in the new run: {}", some_of(&names)))
 }
 
 fn left_out(left_out: &[LeftOut]) -> Vec<String> {
@@ -301,8 +301,8 @@ fn power_headline(power: &Power) -> String {
     let most = power.rows.iter().filter_map(|row| row.repetitions).max();
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
     if power.rows.iter().all(|row| row.spread.is_none()) {
-        return "The spread of the repetitions is unknown: one repetition has none, and neither has a growing queue. Make more \
-                repetitions first."
+        return "The spread of the repetitions is unknown: one repetition has none, and neither has a \
+            growing queue. Run more repetitions first."
             .into();
     }
     let Some(most) = most else {

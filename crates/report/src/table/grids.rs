@@ -76,7 +76,7 @@ fn main_table(view: &View<'_>) -> Grid {
         .explained(uncontended)
         .numbers("unserved", |cell| unserved(cell))
         .spare(1)
-        .explained("waits that ended without the lock, or were still going on at the end")
+        .explained("waits that ended without the lock, or had not ended at the end")
         .numbers("standstill", |cell| standstill(cell))
         .spare(1)
         .explained("longest time that a lock was free, wanted and not acquired");

@@ -68,11 +68,12 @@ pub(crate) fn families(learned: &Learned) -> Grid {
         .numbers("wait p50", |family| bounded(family.wait.as_ref(), |times| times.p50))
         .spare(1)
         .explained(
-            "from the create of the node to the end of the one before; a client waits longer by a handoff",
+            "from the create of the node to the end of the one before; a client's wait is longer by a \
+             handoff",
         )
         .numbers("wait p99", |family| bounded(family.wait.as_ref(), |times| times.p99))
         .numbers("hold p50", |family| bounded(family.hold.as_ref(), |times| times.p50))
-        .explained("from then to the end of the node; a client holds for less by a handoff")
+        .explained("from then to the end of the node; a client's hold is shorter by a handoff")
         .numbers("hold p99", |family| bounded(family.hold.as_ref(), |times| times.p99))
         .spare(1)
         .numbers("sessions", |family| Value::Count(family.sessions))
@@ -121,7 +122,7 @@ pub(crate) fn others(learned: &Learned) -> Grid {
         .words("recipe", |family| family.recipe.words())
         .numbers("directories", |family| Value::Count(family.locks))
         .numbers("nodes", |family| Value::Count(family.arrivals))
-        .grid("Ephemeral nodes that are no locks", 1, &learned.others)
+        .grid("Ephemeral nodes that are not locks", 1, &learned.others)
 }
 
 /// Remarks for the reader, most important first.
@@ -194,7 +195,7 @@ fn doubts(learned: &Learned) -> Vec<String> {
         format!("clock: set back {}; times across that are left out", counted(steps, "time", "times"))
     }));
     doubts.extend(
-        source.has_folded_locks.then(|| "locks: too many to tell apart; some were folded".to_owned()),
+        source.has_folded_locks.then(|| "locks: too many to keep apart; some were merged".to_owned()),
     );
     doubts
 }

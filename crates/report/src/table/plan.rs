@@ -54,8 +54,13 @@ fn recommendation(plan: &PlanFile) -> String {
             let locks =
                 plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
             let instead = locks.map_or_else(
-                || "hold for less, ask for less, or allow a longer wait".to_owned(),
-                |(locks, strategy)| format!("spread the load over {locks} locks ({strategy}), hold for less, or allow a longer wait"),
+                || "hold for less time, request less often, or allow a longer wait".to_owned(),
+                |(locks, strategy)| {
+                    format!(
+                        "spread the load over {locks} locks ({strategy}), hold for \
+                    less time, or allow a longer wait"
+                    )
+                },
             );
             format!("NO: none of them meets {} ({why}): {instead}.", plan.question.objective.text)
         }
@@ -127,7 +132,7 @@ pub(crate) fn waits(plan: &PlanFile) -> Option<Grid> {
             Value::or_missing(answer.if_variable.as_ref(), |varied| time(varied.prediction.wait_p99))
         })
         .spare(5)
-        .explained("with holds that vary as an exponential's do, as only their mean is known")
+        .explained("with exponentially distributed holds, because only their mean is known")
         .numbers("throughput", |answer| of_prediction(answer, |one| rate(one.throughput)))
         .spare(3)
         .numbers("lock busy", |answer| of_prediction(answer, |one| Value::Share(one.utilisation.middle)))
@@ -139,7 +144,7 @@ pub(crate) fn waits(plan: &PlanFile) -> Option<Grid> {
             Value::or_missing(answer.locks_needed, |locks| Value::Count(locks as u64))
         })
         .spare(1);
-    let grid = columns.grid("What is expected of each lock", 1, &plan.answers).lean();
+    let grid = columns.grid("Predictions for each lock", 1, &plan.answers).lean();
     is_predicted(plan).then_some(grid)
 }
 
@@ -232,9 +237,9 @@ pub(crate) fn failures(plan: &PlanFile) -> Option<Grid> {
         .numbers("no lock for", |(_, cost)| Value::or_missing(cost.gap, measured))
         .explained("the longest time that a wanted lock was not acquired")
         .numbers("requests", |(_, cost)| Value::or_missing(cost.requests, Value::Amount))
-        .explained("of your load, those that come each time until the queue is as short as before")
+        .explained("those of your load that arrive each time until the queue is as short as before")
         .numbers("sessions lost", |(_, cost)| Value::or_missing(cost.sessions_lost, Value::Amount))
-        .explained("sessions that end each time, besides that of a killed client")
+        .explained("sessions that end each time, excluding that of a killed client")
         .numbers("usual wait", |(_, cost)| Value::or_missing(cost.usual_wait_us, Value::Duration))
         .spare(2)
         .numbers("wait then", |(_, cost)| Value::or_missing(cost.wait_mean, measured))
@@ -254,7 +259,7 @@ pub(crate) fn failures(plan: &PlanFile) -> Option<Grid> {
         .words("meanwhile", |(_, cost)| Value::or_missing(cost.meanwhile.as_ref(), word))
         .explained("whether the objective is met after that, while the server is still missing")
         .grid("What failures cost", 1, rows)
-        .noted(format!("Medians over the times, with the least and the most.{}", granted(plan)))
+        .noted(format!("Medians, with minimum and maximum.{}", granted(plan)))
         .lean();
     (!grid.is_empty()).then_some(grid)
 }
@@ -370,9 +375,9 @@ pub(crate) fn verified(one: &Verification) -> String {
         number(one.rate),
         counted(one.locks as u64, "lock", "locks"),
         match one.verdict() {
-            Verdict::Held => "the objective held".to_owned(),
+            Verdict::Held => "the objective was met".to_owned(),
             Verdict::Violated(_) if one.held => format!("it failed: {}", why(&one.verdict())),
-            Verdict::Violated(_) => "the objective did not hold".to_owned(),
+            Verdict::Violated(_) => "the objective was missed".to_owned(),
             Verdict::Unknown(_) => format!("that shows nothing: {}", why(&one.verdict())),
         },
     )
@@ -434,13 +439,13 @@ pub(crate) fn checked_failures(one: &Verification) -> Option<Grid> {
         .words("failure", |failure| failure.fault.as_str())
         .numbers("times", |failure| Value::Count(failure.times as u64))
         .numbers("p99 predicted", |failure| measured(failure.predicted))
-        .explained("of the waits of those that came around a failure, on restarted servers")
+        .explained("of the waits of requests that arrived around a failure, on restarted servers")
         .numbers("p99 measured", |failure| measured(failure.measured))
         .words("within 30 %", |failure| {
             let unknown = || Value::verdict("not known", Tone::Doubtful);
             failure.reproduced.map_or_else(unknown, |is_so| told(is_so, "yes", "NO"))
         })
         .grid("Failures, predicted and measured", 1, &one.failures)
-        .noted("Medians over the times, with the least and the most.");
+        .noted("Medians, with minimum and maximum.");
     (!grid.is_empty()).then_some(grid)
 }

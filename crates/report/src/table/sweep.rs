@@ -222,7 +222,7 @@ pub(crate) fn grid(file: &SweepFile) -> Grid {
                 Value::or_missing(point.decision, |decision: Decision| decision.word().into())
             })
             .explained(
-                "met or missed where all of five repetitions are, which errs once in 20 times at most",
+                "met or missed if all five repetitions agree, which is wrong once in 20 times at most",
             );
     }
     columns = columns.words("note", |(_, point)| note(point)).spare(1);
@@ -266,7 +266,7 @@ fn failures(file: &SweepFile) -> Option<Grid> {
         .numbers("times", |(.., failure)| Value::Count(failure.times as u64))
         .spare(1)
         .grid("What failures cost at each point", if second.is_some() { 3 } else { 2 }, rows)
-        .noted("Medians over the times, with the least and the most.");
+        .noted("Medians, with minimum and maximum.");
     (!grid.is_empty()).then_some(grid)
 }
 
@@ -314,7 +314,7 @@ fn legend(file: &SweepFile) -> String {
 pub(crate) fn ending(file: &SweepFile) -> Option<String> {
     match file.ending {
         Ending::Complete => None,
-        Ending::GoingOn => Some("the sweep was still going on when this was written".into()),
+        Ending::GoingOn => Some("the sweep was still in progress when this was written".into()),
         Ending::OutOfTime => Some("the time was up before everything was as precise as it could be".into()),
         Ending::NotCovered => Some("the time was up before the whole range was covered".into()),
         Ending::Interrupted => Some("interrupted: judged by what was measured until then".into()),

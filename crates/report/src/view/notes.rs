@@ -206,7 +206,7 @@ fn overran(cell: &Cell<'_>) -> Option<String> {
     let releases = told(&RELEASES_OVERRAN, Measure::ReleaseOverrun, "release", "releases");
     let all: Vec<String> = acquires.into_iter().chain(releases).collect();
     let timeout = format_duration(timeout);
-    (!all.is_empty()).then(|| format!("the timeout of {timeout} was outlived by {}", all.join(" and ")))
+    (!all.is_empty()).then(|| format!("the timeout of {timeout} was exceeded by {}", all.join(" and ")))
 }
 
 /// Nodes left in the trials of a cell, with the first ones.

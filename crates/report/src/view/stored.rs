@@ -108,7 +108,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     let workers = stored.run.workers.as_ref().filter(|workers| workers.of > 1)?;
     if workers.is_part() {
         let part = workers.parts.first().map_or(0, |part| part.index);
-        let merge = "merge all parts before you read any figure of the run";
+        let merge = "merge all parts before you read any metric of the run";
         return Some(format!(
             "The part of worker {part} of {} of the run {}: {merge}",
             workers.of, workers.run_id

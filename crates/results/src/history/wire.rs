@@ -157,7 +157,7 @@ impl EventLine<'_> {
             ("there_zxid", self.there_zxid),
         ];
         match given.iter().find_map(|(field, zxid)| Some((field, zxid.filter(|zxid| *zxid < 0)?))) {
-            Some((field, zxid)) => Err(format!("`{field}` is {zxid}, which is no transaction's number")),
+            Some((field, zxid)) => Err(format!("`{field}` is {zxid}, which is not a transaction number")),
             None => Ok(()),
         }
     }

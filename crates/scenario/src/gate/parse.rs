@@ -168,14 +168,14 @@ type Read<T> = Result<T, Mistake>;
 impl<'t> Reader<'t, '_> {
     fn condition(&mut self) -> Read<Condition> {
         let across = self.across()?;
-        let (subject, subject_at) = self.subject("a gate begins with a figure, e.g. `wait.p99 < 50ms`")?;
+        let (subject, subject_at) = self.subject("a gate begins with a metric, e.g. `wait.p99 < 50ms`")?;
         let rule = match self.peek()? {
             Some((Lexeme::Word("not"), _)) => self.not_regressed(&subject, subject_at)?,
             Some((Lexeme::Relation(relation), span)) => {
                 self.at += 1;
                 self.compared(&subject, relation, span)?
             }
-            other => return Err(self.unexpected(other, "no relation", RELATIONS)),
+            other => return Err(self.unexpected(other, "a relation", RELATIONS)),
         };
         if let Some((across, span)) = &across
             && !matches!(rule, Rule::Compare(_, Limit::Value(_) | Limit::Times(_, Reference::Floor)))
@@ -202,7 +202,7 @@ impl<'t> Reader<'t, '_> {
     fn subject(&mut self, help: &str) -> Read<(Subject, Range<usize>)> {
         let (name, span) = match self.peek()? {
             Some((Lexeme::Word(name), span)) => (name, span),
-            other => return Err(self.unexpected(other, "no figure", help)),
+            other => return Err(self.unexpected(other, "a metric", help)),
         };
         self.at += 1;
         let figure = Figure::named(name, self.known.figures).map_err(|why| {
@@ -238,7 +238,7 @@ impl<'t> Reader<'t, '_> {
             Some((Lexeme::Quoted(label), span)) if !label.trim().is_empty() => (label, span),
             other => {
                 let help = "name one as the scenario does; a label of several words is quoted";
-                return Err(self.unexpected(other, "no strategy", help));
+                return Err(self.unexpected(other, "a strategy", help));
             }
         };
         self.at += 1;
@@ -258,13 +258,13 @@ impl<'t> Reader<'t, '_> {
         const HELP: &str = "write e.g. `at 20 contenders`";
         let (digits, span) = match self.peek()? {
             Some((Lexeme::Number(digits), span)) => (digits, span),
-            other => return Err(self.unexpected(other, "no number of contenders", HELP)),
+            other => return Err(self.unexpected(other, "a number of contenders", HELP)),
         };
         self.at += 1;
         let Some(count) = digits.parse().ok().filter(|count| *count > 0_usize) else {
             return Err(self.mistake(
                 span,
-                format!("`{}` is no number of contenders", shown(digits, 60)),
+                format!("`{}` is not a number of contenders", shown(digits, 60)),
                 HELP,
             ));
         };
@@ -285,10 +285,10 @@ impl<'t> Reader<'t, '_> {
         let (number, span) = self.number(HELP)?;
         match self.peek()? {
             Some((Lexeme::Percent, _)) => self.at += 1,
-            other => return Err(self.unexpected(other, "no `%`", HELP)),
+            other => return Err(self.unexpected(other, "`%`", HELP)),
         }
         if !(number > 0.0 && number <= 1_000.0) {
-            let message = "a regression is one of more than 0% and at most 1000%";
+            let message = "a regression is more than 0% and at most 1000%";
             return Err(self.mistake(span, message, "write e.g. `by 5%`"));
         }
         for word in ["against", "baseline"] {
@@ -297,7 +297,7 @@ impl<'t> Reader<'t, '_> {
         if subject.figure.better() == Better::Neither {
             let message =
                 format!("`{}` belongs to the load: neither more nor less of it is worse", subject.figure);
-            return Err(self.mistake(subject_at, message, "name a figure of the lock, e.g. wait.p99"));
+            return Err(self.mistake(subject_at, message, "name a metric of the lock, e.g. wait.p99"));
         }
         Ok(Rule::NotRegressed { percent: number })
     }
@@ -348,12 +348,12 @@ impl<'t> Reader<'t, '_> {
             };
         }
         if !matches!(self.peek()?, Some((Lexeme::Word(_), _))) {
-            return Err(self.unexpected(self.peek()?, "no limit", &help));
+            return Err(self.unexpected(self.peek()?, "a limit", &help));
         }
         if let Some((Lexeme::Word(word), span)) = self.peek()?
             && ["nan", "inf", "infinity"].contains(&word.to_lowercase().as_str())
         {
-            return Err(self.mistake(span, format!("`{word}` is no limit"), help));
+            return Err(self.mistake(span, format!("`{word}` is not a limit"), help));
         }
         Ok(Limit::Times(1.0, self.reference(subject)?))
     }
@@ -413,7 +413,7 @@ impl<'t> Reader<'t, '_> {
     fn number(&mut self, help: &str) -> Read<(f64, Range<usize>)> {
         let (digits, span) = match self.peek()? {
             Some((Lexeme::Number(digits), span)) => (digits, span),
-            other => return Err(self.unexpected(other, "no number", help)),
+            other => return Err(self.unexpected(other, "a number", help)),
         };
         self.at += 1;
         match digits.parse().ok().filter(|number: &f64| number.is_finite()) {
@@ -429,8 +429,8 @@ impl<'t> Reader<'t, '_> {
                 Ok(())
             }
             other => {
-                let missing = format!("no `{}`", words.first().unwrap_or(&""));
-                Err(self.unexpected(other, &missing, help))
+                let expected = format!("`{}`", words.first().unwrap_or(&""));
+                Err(self.unexpected(other, &expected, help))
             }
         }
     }
@@ -450,12 +450,12 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// A mistake for an unexpected token; `missing` describes the end of the text.
-    fn unexpected(&self, found: Option<(Lexeme<'t>, Range<usize>)>, missing: &str, help: &str) -> Mistake {
+    /// A mistake for an unexpected token, or for the end of the text.
+    fn unexpected(&self, found: Option<(Lexeme<'t>, Range<usize>)>, expected: &str, help: &str) -> Mistake {
         let end = self.text.trim_end().len();
         let (message, span) = match found {
-            Some((token, span)) => (format!("there is {missing}, but {token}"), span),
-            None => (format!("there is {missing}"), end..end),
+            Some((token, span)) => (format!("expected {expected}, found {token}"), span),
+            None => (format!("expected {expected}"), end..end),
         };
         self.mistake(span, message, help)
     }
@@ -476,7 +476,7 @@ impl<'t> Reader<'t, '_> {
 
 fn stray_help(text: &str) -> &'static str {
     match text.chars().next() {
-        Some('-' | '+') => "write the number without a sign: no figure is negative",
+        Some('-' | '+') => "write the number without a sign: no metric is negative",
         Some('=' | '!' | '<' | '>' | '~' | '≤' | '≥' | '≠') => RELATIONS,
         Some('&' | '|' | ',' | ';') => "write another gate for a second condition",
         _ => "a gate is e.g. `wait.p99 of baton at 20 contenders < 50ms`",
@@ -501,7 +501,7 @@ fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> Str
         (Some(unit), Unit::Amount) => {
             format!("`{figure}` has no unit, but `{number}{}` has one", unit.text)
         }
-        (Some(unit), _) => format!("`{number}{}` is no value of `{figure}`", unit.text),
+        (Some(unit), _) => format!("`{number}{}` is not a value of `{figure}`", unit.text),
         (None, _) => format!("the unit of `{}` is not known", shown(text, 60)),
     }
 }

@@ -83,7 +83,7 @@ impl Checker {
                 let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
                 if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
                     lock.report.stuck += 1;
-                    let what = format!("{name} asked and got no answer");
+                    let what = format!("{name} requested it and got no answer");
                     let lines = vec![asked.at.place];
                     stuck.push(Finding {
                         breach: Breach::Stuck,

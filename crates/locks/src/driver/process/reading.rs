@@ -90,7 +90,7 @@ impl Inner {
     fn answered(&self, answer: Answer) -> Result<AddressedAnswer, String> {
         let id = answer.id;
         let pending = locked(&self.pending).remove(&id);
-        let pending = pending.ok_or_else(|| format!("nothing with the id {id} is unanswered"))?;
+        let pending = pending.ok_or_else(|| format!("no request with the id {id} is pending"))?;
         Ok(AddressedAnswer { to: pending.to, answer })
     }
 
@@ -132,7 +132,7 @@ impl Inner {
         }
         // Its last lines of standard error are still being read.
         let status = self.has_exited(Duration::from_millis(500));
-        let how = status.map_or_else(|| "it has closed its output and runs on".to_owned(), how);
+        let how = status.map_or_else(|| "it has closed its output, but still runs".to_owned(), how);
         std::thread::sleep(Duration::from_millis(20));
         self.fails(Mishap::Exited(how));
     }
