@@ -309,6 +309,10 @@ fn prometheus_own_parser_reads_the_metrics_and_their_names() {
     let read = feed(&python, PARSE, &openmetrics::render(&example()));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
     assert!(read.contains("gauge\tzklockbench_wait_seconds\tcurator-mutex\t"), "{read}");
+    // Readers of the older format see counters as such, too
+    let parse = PARSE.replace("openmetrics.parser", "parser");
+    let read = feed(&python, &parse, &openmetrics::plain(&openmetrics::render(&example())));
+    assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
     // And the parser is one
     let broken = openmetrics::render(&example()).replace("# EOF", "");
     assert_eq!(feed(&python, PARSE, &broken), "");
