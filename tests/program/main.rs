@@ -10,6 +10,7 @@
 )]
 
 mod ab;
+mod action;
 mod alone;
 mod calibration;
 mod ci;
