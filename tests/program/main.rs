@@ -11,6 +11,7 @@
 
 mod ab;
 mod alone;
+mod articles_classes;
 mod calibration;
 mod ci;
 mod command_line;

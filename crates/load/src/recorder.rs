@@ -339,6 +339,7 @@ impl Recorder {
         let shared = &*self.shared;
         let lock = shared.lock_of(self.id);
         let mut recorder = self.observation.recorder.borrow_mut();
+        self.attribution.reads = attempt.mode == Mode::Read;
         self.attribution.settle_late(shared, &mut recorder, false);
         self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
