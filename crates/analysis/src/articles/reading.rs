@@ -225,6 +225,7 @@ fn of_trials() -> Vec<Entry> {
         }),
         count("contenders", Nothing, |trial| whole(trial.spec.contenders as u64)),
         count("overtaken", Nothing, |trial| whole(trial.measured.overtaken)),
+        count("waits_in_vain", ItsEnd, |trial| whole(trial.tallies.iter().map(|tally| tally.unserved).sum())),
         count("faults_proved", Nothing, |trial| whole(trial.faults_proved() as u64)),
         count("sessions_lost", Nothing, |trial| whole(trial.sessions.expired + trial.sessions.rejoined)),
         count("stuck", Nothing, |trial| whole(trial.stuck.len() as u64)),
@@ -280,7 +281,12 @@ fn of_trials() -> Vec<Entry> {
         }),
         count("useful_by_release", ItsEnd, |trial| whole(trial.measured.notifications.by_release_useful)),
         count("spurious_by_release", ItsEnd, |trial| whole(trial.measured.notifications.by_release_spurious)),
+        count("spurious_to_readers", ItsEnd, |trial| whole(trial.measured.notifications.spurious_to_readers)),
         count("wire_turns", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.acquired)),
+        median("wire_requests_each", Of::Amount, ItsEnd, |trial| {
+            let counted = &trial.on_the_wire()?.counted;
+            per_acquisition(counted.all_requests(), counted.acquired)
+        }),
         count("wire_creates", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(Create))),
         count("wire_lists", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(GetChildren))),
         count("wire_deletes", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(Delete))),
