@@ -95,12 +95,8 @@ public class ArticlesDriver {
 
     static void hand(JsonNode request) {
         Contender contender = contenders.get(request.path("c").asInt());
-        if (contender == null) {
-            fail(request, "bad-request", "no", "no such contender");
-            return;
-        }
-        if (request.path("t").asText().equals("acquire")) acquiring.put(request.path("id").asLong(), contender);
-        contender.requests.add(request);
+        if (contender != null && request.path("t").asText().equals("acquire")) acquiring.put(request.path("id").asLong(), contender);
+        if (contender == null || !contender.takes(request)) fail(request, "bad-request", "no", "no such contender");
     }
 
     /** One contender: its connection, its lock, its thread. */
@@ -114,6 +110,7 @@ public class ArticlesDriver {
         boolean connected;
         boolean expired;
         boolean held;
+        boolean closed;
         /** The acquire under way, and the last one that was cancelled; 0 for none. */
         long waitsIn;
         long cancelled;
@@ -123,6 +120,18 @@ public class ArticlesDriver {
             this.opened = opened;
             number = opened.path("c").asInt();
             setDaemon(true);
+        }
+
+        /** False once it is closed: nothing in its queue would be answered. */
+        synchronized boolean takes(JsonNode request) {
+            return !closed && requests.add(request);
+        }
+
+        /** Ends the queue. An echo may come at any time. */
+        synchronized void ends() {
+            closed = true;
+            requests.forEach(late -> answer(late, object().put("now", now()), 0, 0));
+            contenders.remove(number, this);
         }
 
         void cancel(long acquire) {
@@ -165,8 +174,8 @@ public class ArticlesDriver {
                     case "release" -> release(request);
                     case "echo" -> answer(request, object().put("now", now()), 0, 0);
                     default -> {
+                        ends();
                         disconnect();
-                        contenders.remove(number, this);
                         answer(request, object(), 0, 0);
                         return;
                     }

@@ -543,6 +543,7 @@ impl Recorder {
             AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
             AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
         };
+        self.attribution.reads = attempt.mode == Mode::Read;
         self.collect_notifications(session, false);
         self.observation.recorder.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
         if let AcquireError::Failed(failure) = error {
