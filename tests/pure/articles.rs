@@ -154,6 +154,15 @@ fn set(trial: &mut Trial, key: &str, value: &str, number: u64) {
             let (client, expected) = (Some(amount), Some(98));
             trial.accounting = vec![Accounting { what: Counted::Requests, client, expected, servers: None }];
         }
+        "served" => {
+            let mut server = example().trials[0].servers[0].clone();
+            for (kind, count) in [("read", 9 * amount), ("write", amount)] {
+                let key = format!("zk_cnt_ns_{kind}_per_namespace");
+                server.before.insert(key.clone(), 1);
+                server.after.insert(key, i64::try_from(count + 1).unwrap());
+            }
+            trial.servers = vec![server];
+        }
         "watches" => {
             let mut server = example().trials[0].servers[0].clone();
             server.before.insert("zk_watch_count".into(), 0);

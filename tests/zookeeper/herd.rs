@@ -47,7 +47,7 @@ fn herd_delays_the_writes_of_a_bystander() {
     // Then a write takes the server longer beside the herd, in all rounds but one at most
     factors.sort_by(f64::total_cmp);
     println!("{factors:?}");
-    assert!(factors[1] > 1.1, "{factors:?}");
+    assert!(factors[1] > 2.0, "{factors:?}");
 }
 
 /// Lets a process use only these processors.
