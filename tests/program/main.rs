@@ -12,6 +12,7 @@
 mod ab;
 mod action;
 mod alone;
+mod articles_classes;
 mod calibration;
 mod ci;
 mod command_line;

@@ -240,6 +240,8 @@ pub struct Scenario {
     pub order: Order,
     pub seed: u64,
     pub session_timeout: Duration,
+    /// Whether each acquisition opens a new session.
+    pub session_each: bool,
     /// Longest acquire; `None` for no limit.
     pub acquire_timeout: Option<Duration>,
     pub give_up_after: Duration,
@@ -314,7 +316,10 @@ pub struct TrialSpec {
     #[serde(rename = "give_up_after_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub give_up_after: Duration,
-    /// What contenders do after an indefinite failure.
+    /// Whether each acquisition opens a new session within its wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub session_each: bool,
+    /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
     /// What holders do when they learn that their session has ended.
     #[serde(default, skip_serializing_if = "OnLost::is_stop")]
