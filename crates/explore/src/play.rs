@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use super::judged::Deed;
 use super::names::contender_name;
-use super::schedule::{Act, Choice, Decision, Footprint, Schedule, StepKind, TraceStep};
+use super::schedule::{Act, Choice, Decision, Footprint, Schedule, TraceStep};
 use super::stage::{Direction, Stage, Status, Unexplored};
 use super::wire::{OperationKind, Request};
 use super::world::World;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::capitalised;
+use zklockbench_record::StepKind;
 
 /// The end of a hold as an event.
 pub const RELEASES: &str = "releases";

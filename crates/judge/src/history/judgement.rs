@@ -15,8 +15,8 @@ pub struct Judgement {
     pub kept_out: KeptOut,
     /// Acquires that holders blocked until they ended without the lock.
     pub refused: KeptOut,
-    /// First violations, each with the name of its lock, in order of time.
-    pub violations: Vec<(String, Violation)>,
+    /// First violations, in order of time.
+    pub violations: Vec<FoundViolation>,
     /// First findings of each kind, in the order of their lines.
     pub findings: Vec<Finding>,
     /// Checks that could not run, and other notes for the reader.
@@ -27,6 +27,17 @@ pub struct Judgement {
     pub contenders: usize,
     /// Number of clocks in the history.
     pub clocks: usize,
+}
+
+/// A violation with what is needed to find its events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundViolation {
+    pub lock: String,
+    pub violation: Violation,
+    /// Processes of the contender that was inside and of the one that entered.
+    pub processes: [String; 2],
+    /// Length of the overlap in microseconds.
+    pub together_us: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
