@@ -30,20 +30,22 @@ use zklockbench_locks::driver::DriverCommand;
 #[command(name = "zklockbench", version = VERSION, about, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
     /// Print the outcome as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub json: bool,
     /// Print every table, column and remark, not only the most important
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 901)]
     pub all: bool,
     /// Explain the columns below each table
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 902, hide_short_help = true)]
     pub explain: bool,
-    /// Name a program whose locks can be contenders, e.g. --driver kazoo=drivers/kazoo/run
-    /// (docs/testing-your-client.md); may be repeated
-    #[arg(long = "driver", global = true, value_name = "NAME=COMMAND", value_parser = drivers::named)]
+    /// Name a program whose locks can be contenders, e.g. kazoo=drivers/kazoo/run
+    ///
+    /// May be repeated; see docs/testing-your-client.md.
+    #[arg(long = "driver", global = true, display_order = 903, value_name = "NAME=COMMAND", value_parser = drivers::named)]
     pub drivers: Vec<DriverCommand>,
     /// When to use colours
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = clap::ColorChoice::Auto)]
+    #[arg(long, global = true, display_order = 904, hide_short_help = true, value_name = "WHEN", value_enum,
+          default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
     #[command(subcommand)]
     pub command: Command,
@@ -338,7 +340,7 @@ pub struct TortureArgs {
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
     /// Draw only these strategies [default: all that promise to exclude]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Print the scenarios of these rounds without running them
     #[arg(long)]
@@ -357,7 +359,7 @@ pub struct TortureArgs {
 #[derive(Debug, Args)]
 pub struct ExploreArgs {
     /// Strategies, each with its parameters in one word, e.g. 'predecessor-watch watch=exists'
-    #[arg(value_name = "STRATEGY")]
+    #[arg(value_name = "STRATEGY", value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Explore all built-in locks and those of the named drivers
     #[arg(long, conflicts_with = "strategies")]
@@ -566,8 +568,8 @@ pub struct CleanArgs {
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell
-    pub shell: clap_complete::Shell,
+    /// The shell [default: the one of $SHELL]
+    pub shell: Option<clap_complete::Shell>,
 }
 
 #[derive(Debug, Args)]
@@ -606,7 +608,7 @@ impl Command {
 
 /// Accepts any text, and offers these names for completion; the command itself rejects a wrong name and suggests the nearest.
 #[derive(Debug, Clone, Copy)]
-struct KnownNames(fn() -> Vec<&'static str>);
+pub struct KnownNames(fn() -> Vec<&'static str>);
 
 impl TypedValueParser for KnownNames {
     type Value = String;
@@ -624,6 +626,9 @@ impl TypedValueParser for KnownNames {
         Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
     }
 }
+
+/// Any name, as a strategy may be a driver's, with completion of the built-in ones.
+pub const STRATEGIES: KnownNames = KnownNames(strategies);
 
 fn strategies() -> Vec<&'static str> {
     zklockbench_locks::cards().iter().map(|card| card.name).collect()

@@ -14,11 +14,13 @@ use super::scenario_source::STDIN;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{self, counted, one_line};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_judge::Timelines;
 use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport, Overlaps};
-use zklockbench_record::history::LockKind;
-use zklockbench_record::{Judged, RunEnding, Trial};
+use zklockbench_record::history::{Event, LinePosition, LockKind};
+use zklockbench_record::{Judged, RunEnding, Timeline, Trial};
 use zklockbench_report::document::{self, Block, Document, Section};
 use zklockbench_report::page::{filled, noted, section, table};
+use zklockbench_report::picture::{headline, timeline_text};
 use zklockbench_report::{Columns, Style};
 use zklockbench_results::history::{HistoryReader, lines_at};
 use zklockbench_results::{StoredRun, layout};
@@ -67,14 +69,15 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
         evidence: args.evidence.unwrap_or_default(),
         ..HistoryEnd::default()
     };
-    let judgement = read_through(reader, asked, stopped)?;
+    let judgement = read_through(reader, asked, &stopped)?;
     let exit = RunEnding::Complete.exit(&judgement.verdict);
     let shown = |finding| Ok(ShownFinding { finding, lines: lines_at(file, &finding.lines)? });
     let shown: Vec<ShownFinding<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
-    write_page(args, &judgement.verdict, "", || of_history(&judgement, &shown))?;
-    output::tell(NAME, exit, &machine_history(&args.path, &judgement, &shown), || {
+    let timelines = timelines(file, &judgement, stopped)?;
+    write_page(args, &judgement.verdict, "", || of_history(&judgement, &shown, &timelines))?;
+    output::tell(NAME, exit, &machine_history(&args.path, &judgement, &shown, &timelines), || {
         let style = output::style();
-        let text = text_of_history(&args.path, &judgement, &shown, style);
+        let text = text_of_history(&args.path, &judgement, &shown, &timelines, style);
         output::text(&format!("{}\n{text}", conclusion(&judgement.verdict, style)))
     })
 }
@@ -104,10 +107,19 @@ pub(super) fn read_through(
     stopped: impl Fn() -> bool,
 ) -> Result<Judgement, Error> {
     let mut checker = Checker::new(reader.header());
+    each_event(&mut reader, stopped, |place, event| checker.feed(place, event))?;
+    Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), ..asked }))
+}
+
+fn each_event(
+    reader: &mut HistoryReader,
+    stopped: impl Fn() -> bool,
+    mut each: impl FnMut(LinePosition, &Event<'_>) -> Result<(), String>,
+) -> Result<(), Error> {
     let mut events = 0_u64;
     while let Some(line) = reader.next_event()? {
         let place = line.place;
-        if let Err(what) = line.event().and_then(|event| checker.feed(place, &event)) {
+        if let Err(what) = line.event().and_then(|event| each(place, &event)) {
             return Err(reader.mistake(place.line, &what));
         }
         events += 1;
@@ -115,7 +127,20 @@ pub(super) fn read_through(
             return Err(Error::Interrupted);
         }
     }
-    Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), ..asked }))
+    Ok(())
+}
+
+/// The courses of the first violations, from a second pass over the history.
+fn timelines(file: &Path, judgement: &Judgement, stopped: impl Fn() -> bool) -> Result<Vec<Timeline>, Error> {
+    if judgement.violations.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut timelines = Timelines::of(&judgement.violations);
+    each_event(&mut HistoryReader::open(file)?, stopped, |_, event| {
+        timelines.feed(event);
+        Ok(())
+    })?;
+    Ok(timelines.finish())
 }
 
 fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
@@ -168,7 +193,8 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
         let least = zklockbench_judge::least_evidence(&trials)
             .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
         let path = args.path.display();
-        output::text(&format!("{}{path}: {counts}\n{changed}{least}", conclusion(&verdict, style)))
+        let pictures = text_of(trials.iter().flat_map(Trial::timelines), style);
+        output::text(&format!("{}{pictures}{path}: {counts}\n{changed}{least}", conclusion(&verdict, style)))
     })
 }
 
@@ -232,6 +258,7 @@ fn machine_trial(trial: &Trial) -> Value {
         "judged": trial.judged,
         "evidence": trial.evidence,
         "bound": trial.describe_evidence(),
+        "violations": trial.violations,
     })
 }
 
@@ -262,11 +289,24 @@ const SHOWN: usize = 3;
 /// Width of the table unless all columns are requested.
 const WIDTH: u16 = 80;
 
-fn text_of_history(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>], style: Style) -> String {
+/// The first timeline, or the first few if all are requested.
+fn text_of<'a>(timelines: impl Iterator<Item = &'a Timeline>, style: Style) -> String {
+    let shown = if style.all { SHOWN } else { 1 };
+    timelines.take(shown).map(|timeline| timeline_text(timeline) + "\n").collect()
+}
+
+fn text_of_history(
+    path: &Path,
+    judgement: &Judgement,
+    shown: &[ShownFinding<'_>],
+    timelines: &[Timeline],
+    style: Style,
+) -> String {
     let Judgement { events, contenders, clocks, .. } = judgement;
     let (events, clocks) = (counted(*events, "event", "events"), counted(*clocks, "clock", "clocks"));
     let contenders = units::contenders(*contenders);
     let mut said = locks(&judgement.locks, style);
+    said += &text_of(timelines.iter(), style);
     said += &excerpts(shown, style);
     let notes: Vec<String> = judgement.notes.iter().map(|note| format!("! {}", one_line(note))).collect();
     said += &first_lines(&notes, style);
@@ -382,14 +422,24 @@ fn page(path: &Path, verdict: &Verdict, counted: &str, sections: Vec<Section>) -
     }
 }
 
-fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section> {
-    let locks = table("Evidence about each lock", grid(judgement.locks.iter()), "");
+/// Pictures of the first violations.
+fn drawn<'a>(timelines: impl Iterator<Item = &'a Timeline>) -> Section {
+    let drawn = timelines.take(SHOWN).map(|timeline| Block::Picture {
+        caption: format!("{}.", headline(timeline)),
+        picture: timeline.into(),
+    });
+    section("violations", "What happened", drawn)
+}
+
+fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>], timelines: &[Timeline]) -> Vec<Section> {
+    let locks = table("What was seen of each lock", grid(judgement.locks.iter()), "");
     let excerpt = |one: &ShownFinding<'_>| Block::Code {
         caption: one.title(),
         text: one.excerpt().collect::<Vec<_>>().join("\n"),
     };
     vec![
         section("locks", "Locks", locks),
+        drawn(timelines.iter()),
         section("findings", "The lines that show it", shown.iter().map(excerpt)),
         section("notes", "Notes", noted(judgement.notes.clone())),
     ]
@@ -397,7 +447,7 @@ fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section>
 
 /// Sections of the page on a run; `changed` are verdicts that differ from the recorded ones.
 fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
-    let trials = Columns::<&Trial>::new()
+    let verdicts = Columns::<&Trial>::new()
         .words("trial", |trial| trial.spec.index as u64)
         .words("strategy", |trial| trial.spec.strategy.label.as_str())
         .numbers("contenders", |trial| trial.spec.contenders as u64)
@@ -406,14 +456,20 @@ fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
         })
         .words("why", |trial| trial.judged.why.clone().unwrap_or_default())
         .grid("", 1, trials);
-    let trials = table("The verdict on each trial", trials.table, "");
+    let verdicts = table("The verdict on each trial", verdicts.table, "");
     vec![
-        section("trials", "Trials", trials),
+        section("trials", "Trials", verdicts),
+        drawn(trials.iter().flat_map(Trial::timelines)),
         section("changed", "Verdicts that differ from the record", noted(changed.to_vec())),
     ]
 }
 
-fn machine_history(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Value {
+fn machine_history(
+    path: &Path,
+    judgement: &Judgement,
+    shown: &[ShownFinding<'_>],
+    timelines: &[Timeline],
+) -> Value {
     json!({
         "history": path.display().to_string(),
         "verdict": judgement.verdict.word(),
@@ -425,6 +481,7 @@ fn machine_history(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>
         "clocks": judgement.clocks,
         "locks": judgement.locks.iter().map(lock).collect::<Vec<_>>(),
         "findings": shown.iter().map(finding).collect::<Vec<_>>(),
+        "timelines": timelines,
     })
 }
 

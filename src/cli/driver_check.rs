@@ -17,6 +17,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::driver::DriverCommand;
 use zklockbench_locks::driver::protocol::Ready;
 use zklockbench_record::RunEnding;
+use zklockbench_report::picture::timeline_text;
 use zklockbench_scenario::{TrialPlan, did_you_mean};
 use zklockbench_zk::{Access, runtime};
 
@@ -130,7 +131,8 @@ fn show(ready: &Ready, locks: &[String], all: &[Finding], args: &DriverCheckArgs
                         "checks": all });
     output::tell("driver check", RunEnding::Complete.exit(&verdict), &found, || {
         output::outcome(args.opening.quiet, &headline, || {
-            let lines: String = all.iter().map(line).collect();
+            let names = all.iter().map(|finding| name(finding).chars().count()).max().unwrap_or(0);
+            let lines: String = all.iter().map(|finding| line(finding, names)).collect();
             format!("{headline}\n\n{lines}\n{}\n", next(ready, locks, &args.program))
         })
     })
@@ -172,12 +174,22 @@ fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     format!("{driver}{system}: {names}{verdict}{left_out}")
 }
 
-fn line(finding: &Finding) -> String {
+/// The lock and the check.
+fn name(finding: &Finding) -> String {
     let lock = finding.lock.as_ref().map_or_else(String::new, |lock| format!("{lock}, "));
+    format!("{lock}{}", finding.check)
+}
+
+/// A finding whose names take so many columns, with its remedy and its course.
+fn line(finding: &Finding, names: usize) -> String {
     let advice =
         finding.advice.map_or_else(String::new, |advice| format!("           what to do: {advice}\n"));
-    let (word, check, seen) = (finding.outcome.word(), finding.check, one_line(&finding.seen));
-    format!("{word:<9}  {lock}{check}: {seen}\n{advice}")
+    let (word, name, seen) = (finding.outcome.word(), name(finding), one_line(&finding.seen));
+    let picture = finding
+        .timeline
+        .as_ref()
+        .map_or_else(String::new, |timeline| format!("\n{}\n", timeline_text(timeline)));
+    format!("{word:<9}  {name:<names$}  {seen}\n{advice}{picture}")
 }
 
 #[cfg(test)]
@@ -186,7 +198,14 @@ mod tests {
 
     fn finding(outcome: Outcome) -> Finding {
         let advice = (outcome != Outcome::Ok).then_some("flush");
-        Finding { check: "timeout", lock: Some("Lock".into()), outcome, seen: "seen".into(), advice }
+        Finding {
+            check: "timeout",
+            lock: Some("Lock".into()),
+            outcome,
+            seen: "seen".into(),
+            advice,
+            timeline: None,
+        }
     }
 
     fn ready() -> Ready {
@@ -214,10 +233,10 @@ mod tests {
 
     #[test]
     fn a_line_states_the_finding_and_the_remedy() {
-        assert_eq!(line(&finding(Outcome::Ok)), "ok         Lock, timeout: seen\n");
+        assert_eq!(line(&finding(Outcome::Ok), 15), "ok         Lock, timeout    seen\n");
         assert_eq!(
-            line(&finding(Outcome::Failed)),
-            "FAILED     Lock, timeout: seen\n           what to do: flush\n"
+            line(&finding(Outcome::Failed), 13),
+            "FAILED     Lock, timeout  seen\n           what to do: flush\n"
         );
     }
 

@@ -19,11 +19,12 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_explore::{
-    Explored, Finding, LEGEND, Lock, Schedule, Scope, Site, Tally, as_svg, as_text, class_names, explore,
+    Explored, Finding, Lock, Schedule, Scope, Site, Tally, TraceStep, class_names, contender_name, explore,
     replay,
 };
 use zklockbench_load::Workspace;
 use zklockbench_record::RunEnding;
+use zklockbench_report::picture::{LEGEND, Picture, Row};
 use zklockbench_scenario::{Scenario, TrialPlan};
 use zklockbench_zk::Target;
 
@@ -41,7 +42,7 @@ struct Case {
     schedule: Schedule,
     expects: String,
     sentence: String,
-    trace: Vec<zklockbench_explore::TraceStep>,
+    trace: Vec<TraceStep>,
 }
 
 pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -180,7 +181,7 @@ async fn again(
     };
     let found = json!({ "headline": headline, "trace": outcome.trace });
     output::tell(COMMAND, exit, &found, || {
-        output::data(&format!("{headline}\n\n{}\n{LEGEND}", as_text(&outcome.trace, contenders)))
+        output::data(&format!("{headline}\n\n{}\n{LEGEND}", picture(&outcome.trace, contenders).text()))
     })
 }
 
@@ -221,6 +222,17 @@ async fn all(
     output::tell(COMMAND, exit, &found, || {
         output::outcome(args.opening.quiet, &headline, || text(&headline, &explored, &files))
     })
+}
+
+fn picture(trace: &[TraceStep], contenders: usize) -> Picture {
+    let rows = trace.iter().filter(|step| step.contender < contenders).map(|step| Row {
+        at: None,
+        lane: Some(step.contender),
+        kind: step.kind,
+        what: step.what.clone(),
+        is_shaded: false,
+    });
+    Picture { lanes: (0..contenders).map(contender_name).collect(), rows: rows.collect() }
 }
 
 fn verdict(explored: &Explored) -> Verdict {
@@ -264,7 +276,7 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
     if let ([one], Some(file)) = (all, files.first())
         && let Some(worst) = one.findings.first()
     {
-        let picture = as_text(&worst.trace, one.contenders);
+        let picture = picture(&worst.trace, one.contenders).text();
         let _ = writeln!(
             text,
             "\n{picture}{LEGEND}\nagain: zklockbench explore --replay {}{}",
@@ -328,7 +340,8 @@ fn write_case(
         sentence: finding.sentence.clone(),
         trace: finding.trace.clone(),
     };
-    let picture = format!("{}\n\n{}{LEGEND}\n", finding.sentence, as_text(&finding.trace, one.contenders));
+    let picture = picture(&finding.trace, one.contenders);
+    let text = format!("{}\n\n{}{LEGEND}\n", finding.sentence, picture.text());
     let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
     let file = out.join(format!("{name}.json"));
     let write = |path: &Path, text: &str| {
@@ -337,8 +350,8 @@ fn write_case(
     std::fs::create_dir_all(out)
         .map_err(|error| Error::environment(format!("{}: {error}", out.display())))?;
     write(&file, &(json + "\n"))?;
-    write(&file.with_extension("txt"), &picture)?;
-    write(&file.with_extension("svg"), &as_svg(&finding.trace, one.contenders))?;
+    write(&file.with_extension("txt"), &text)?;
+    write(&file.with_extension("svg"), &picture.svg())?;
     Ok(file)
 }
 

@@ -117,6 +117,80 @@ const GROUPS: [Group; 5] = [
     },
 ];
 
+/// Options that nine of ten uses need, by the headings under which `-h` prints them; an empty heading is that of the other options.
+/// The rest is left to `--help`.
+struct Short {
+    command: &'static str,
+    groups: &'static [(&'static str, &'static [&'static str])],
+}
+
+const ENSEMBLE: (&str, &[&str]) = ("Ensemble", &["connect", "servers", "zookeeper-home"]);
+const LOAD: (&str, &[&str]) = ("Load", &["strategies", "contenders", "duration", "set"]);
+
+const SHORT: [Short; 6] = [
+    Short {
+        command: "run",
+        groups: &[
+            ("Load", &["strategies", "contenders", "duration", "repetitions", "set"]),
+            ENSEMBLE,
+            ("Results", &["out", "baseline", "gate", "junit", "quiet"]),
+        ],
+    },
+    Short {
+        command: "ab",
+        groups: &[
+            ("Sides", &["a", "b", "a-program", "b-program"]),
+            LOAD,
+            ENSEMBLE,
+            ("Results", &["blocks", "margin", "out", "markdown"]),
+        ],
+    },
+    Short {
+        command: "sweep",
+        groups: &[
+            ("Sweep", &["over", "objective", "budget"]),
+            LOAD,
+            ENSEMBLE,
+            ("Results", &["out", "quiet"]),
+        ],
+    },
+    Short {
+        command: "plan",
+        groups: &[
+            ("Load", &["clients", "rate", "hold", "locks", "from-scenario"]),
+            ("Question", &["slo", "strategies", "verify"]),
+            ENSEMBLE,
+            ("Results", &["out", "quiet"]),
+        ],
+    },
+    Short {
+        command: "explore",
+        groups: &[("", &["contenders", "budget", "pairs", "replay", "out", "quiet"]), ENSEMBLE],
+    },
+    Short {
+        command: "learn",
+        groups: &[
+            ("Requests", &["path", "since", "until"]),
+            ("A running ensemble", &["connect", "for", "dry-run"]),
+            ("Results", &["anonymous", "out", "quiet"]),
+        ],
+    },
+];
+
+impl Short {
+    /// The command with the other options left to `--help`.
+    fn of(&self, command: Command) -> Command {
+        command.mut_args(|arg| {
+            let Some(long) = arg.get_long() else { return arg };
+            match self.groups.iter().find(|(_, options)| options.contains(&long)) {
+                Some(("", _)) => arg,
+                Some((heading, _)) => arg.help_heading(*heading),
+                None => arg.hide_short_help(true),
+            }
+        })
+    }
+}
+
 fn entries() -> impl Iterator<Item = &'static HelpEntry> {
     GROUPS.iter().flat_map(|group| group.commands)
 }
@@ -128,7 +202,19 @@ pub fn completed(command: Command) -> Command {
             return command;
         }
         let lines: String = entry.examples().map(|line| format!("\n  {line}")).collect();
-        command.mut_subcommand(entry.command, |sub| sub.after_help(format!("Examples:{lines}")))
+        let examples = format!("Examples:{lines}");
+        command.mut_subcommand(entry.command, |sub| {
+            match SHORT.iter().find(|short| short.command == entry.command) {
+                Some(short) => short
+                    .of(sub)
+                    .after_help(format!(
+                        "{examples}\n\n`zklockbench {} --help` has all options.",
+                        entry.command
+                    ))
+                    .after_long_help(examples),
+                None => sub.after_help(examples),
+            }
+        })
     };
     entries().fold(command, with_examples).after_help(exit_codes()).help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}\n\n\
@@ -183,7 +269,24 @@ mod tests {
     }
 
     #[test]
-    fn a_wrapped_command_line_is_indented_below_its_start() {
+    fn short_help_fits_40_lines_of_80_columns_and_names_only_known_options() {
+        for Short { command, groups } in SHORT {
+            let mut definition = completed(Cli::command()).term_width(80);
+            definition.build();
+            let command = definition.find_subcommand_mut(command).unwrap();
+            let known: Vec<String> =
+                command.get_opts().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
+            for option in groups.iter().flat_map(|(_, options)| *options) {
+                assert!(known.iter().any(|known| known == option), "{option}");
+            }
+            let help = command.render_help().to_string();
+            assert!(help.lines().count() <= 40 && help.contains(" has all options."), "{help}");
+            assert!(command.render_long_help().to_string().lines().count() > 40);
+        }
+    }
+
+    #[test]
+    fn a_command_s_line_is_broken_between_words_below_its_beginning() {
         let text = groups(&Cli::command(), 60);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         let broken = "\n  sweep        Measure a scenario over a range of\n               contenders, rates,";

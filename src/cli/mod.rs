@@ -111,7 +111,8 @@ fn refuse(error: &clap::Error) -> Exit {
     if words.iter().any(|word| word == "--json") {
         let known = |word: &&String| definition().find_subcommand(word.as_str()).is_some();
         let command = words.first().filter(known).map_or("", String::as_str);
-        let error = Error::usage(error.to_string().trim_end());
+        let told = error.to_string();
+        let error = Error::usage(told.trim_end().trim_start_matches("error: "));
         let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
     }
     Exit::Usage

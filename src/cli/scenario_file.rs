@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use toml::{Table, Value};
 
+use super::args::STRATEGIES;
 use super::scenario_source::{STDIN, Source, TraceFile, read_trace};
 use super::shared_args::{ColumnArgs, PlaceArgs};
 use super::{drivers, output};
@@ -225,10 +226,10 @@ pub struct Overrides {
     #[command(flatten)]
     pub place: PlaceArgs,
     /// Only these strategies, by name, from the scenario or not
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Contender counts, e.g. 1,10,100
-    #[arg(long, short, value_name = "N,…", value_delimiter = ',')]
+    #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = contender_count)]
     pub contenders: Vec<i64>,
     /// Repetitions of each combination
     #[arg(long, short, value_name = "N")]
@@ -257,6 +258,10 @@ pub struct Overrides {
     /// Set any key, e.g. --set hold=5ms or --set ensemble.servers=5
     #[arg(long, short, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+fn contender_count(text: &str) -> Result<i64, String> {
+    text.trim().parse().map_err(|_| "not a whole number; write for example 20, or 1,10,100".to_owned())
 }
 
 struct KeyChange {

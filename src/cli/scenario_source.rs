@@ -27,7 +27,8 @@ pub struct Shipped {
 include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
 impl Shipped {
-    /// The scenario with that name; the path of its file, `scenarios/quick.toml`, also works.
+    /// The scenario with that name. Its name without its folder also works, and so does the path of its file,
+    /// `scenarios/quick.toml`.
     fn named(path: &Path) -> Option<Self> {
         let path = path.strip_prefix("scenarios").unwrap_or(path);
         let path = if path.extension().is_some_and(|ending| ending == "toml") {
@@ -35,7 +36,9 @@ impl Shipped {
         } else {
             path.to_owned()
         };
-        SHIPPED.iter().copied().find(|shipped| Path::new(shipped.name) == path)
+        let is_last = |shipped: &Self| Path::new(shipped.name).file_name() == Some(path.as_os_str());
+        let exactly = SHIPPED.iter().copied().find(|shipped| Path::new(shipped.name) == path);
+        exactly.or_else(|| SHIPPED.iter().copied().find(is_last))
     }
 
     pub fn description(&self) -> String {
@@ -181,7 +184,7 @@ impl Asks {
                 self.release(event.t_us, &who(lock));
                 Ok(())
             }
-            What::Release(_) | What::Session | What::Write(_) => Ok(()),
+            What::Release(_) | What::Session | What::Write(_) | What::Trace(_) => Ok(()),
         }
     }
 
@@ -237,7 +240,8 @@ mod tests {
         let refused = |name: &str| Source::read(Path::new(name)).err().unwrap().to_string();
         let quick = Shipped::named(Path::new("quick")).unwrap();
         assert_eq!(Shipped::named(Path::new("scenarios/quick.toml")), Some(quick));
-        assert!(Shipped::named(Path::new("faults/leader-killed")).is_some());
+        let killed = Shipped::named(Path::new("faults/leader-killed"));
+        assert!(killed.is_some() && Shipped::named(Path::new("leader-killed")) == killed);
         for (wrong, said) in [
             ("no-such/quik", "cannot read the scenario no-such/quik"),
             ("quik", "did you mean `quick`?"),

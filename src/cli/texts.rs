@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use schemars::generate::SchemaSettings;
@@ -33,10 +34,14 @@ use zklockbench_results::{CalibrationFile, RunFile, TrialFile};
 use zklockbench_scenario::{Preview, did_you_mean};
 
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
+    let Some(shell) = args.shell.or_else(Shell::from_env) else {
+        let all = Shell::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        return Err(Error::usage(format!("name the shell: {all}; e.g. zklockbench completions bash")));
+    };
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::definition(), "zklockbench", &mut script);
+    clap_complete::generate(shell, &mut super::definition(), "zklockbench", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
-    if args.shell == Shell::Bash {
+    if shell == Shell::Bash {
         let names: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
         script += &BASH_FILES.replace("NAMES", &names.join(" "));
     }

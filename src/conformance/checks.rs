@@ -1,6 +1,5 @@
 //! The eight checks. Each returns its observations.
 
-use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::stage::{Contender, Pair, SESSION, SOON, Stage, failed, failure_of, let_in};
+use super::turns::Turns;
 use super::{Tried, Trouble, applies_if, not_tried, why, wrong};
 use zklockbench_core::clock::{self, micros};
 use zklockbench_locks::driver::protocol::{Answer, How};
@@ -26,6 +26,8 @@ const CANCELLED_AFTER: Duration = Duration::from_millis(200);
 const NEXT_WITHIN: Duration = Duration::from_secs(5);
 /// A client learns about the end of its session when it reaches a server, and pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
+/// Some clients open another session by themselves after the loss of one.
+const REOPENS_WITHIN: Duration = Duration::from_secs(5);
 const SHORT_SESSION: Duration = Duration::from_secs(2);
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 /// Servers end sessions late, and in steps.
@@ -98,8 +100,8 @@ pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
     for number in 0..count {
         contenders.push(stage.open(&processes[number % 2], number, SESSION, &on).await?);
     }
-    let (inside, each) = (Cell::new(None), ACQUISITIONS.div_ceil(count));
-    try_join_all(contenders.iter().map(|one| takes_turns(one, each, &inside))).await?;
+    let (turns, each) = (Turns::default(), ACQUISITIONS.div_ceil(count));
+    try_join_all(contenders.iter().map(|one| takes_turns(one, each, &turns))).await?;
     for one in &contenders {
         one.leaves(&format!("although contender {} has released the lock", one.number)).await?;
         one.closes().await?;
@@ -108,19 +110,21 @@ pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
     Ok(format!("{count} contenders in 2 processes took it {} times, one at a time{nodes}", each * count))
 }
 
-async fn takes_turns(one: &Contender<'_>, times: usize, inside: &Cell<Option<usize>>) -> Result<(), Trouble> {
+async fn takes_turns(one: &Contender<'_>, times: usize, turns: &Turns) -> Result<(), Trouble> {
     for _ in 0..times {
+        turns.asks(one.number);
         let granted = one.takes(GRANTED_WITHIN).await?;
-        if let Some(other) = inside.replace(Some(one.number)) {
-            return wrong(format!(
-                "two inside at once: contender {} was granted the lock while contender {other} had it",
-                one.number
-            ));
-        }
-        one.holds(&granted).await?;
+        turns.enters(one.number);
+        let has_node = one.holds(&granted).await;
         runtime::sleep(Duration::from_millis(5)).await;
-        inside.set(None);
+        turns.leaves(one.number);
+        // A second holder explains more than a missing node.
+        if let Some(timeline) = turns.violation() {
+            return Err(Trouble::Violated(Box::new(timeline)));
+        }
+        has_node?;
         one.releases().await?;
+        turns.has_released(one.number);
     }
     Ok(())
 }
@@ -220,7 +224,14 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
         ));
     }
     let took = Duration::from_micros(clock::now() - ended);
-    // Any answer to these two requests is accepted.
+    let until = clock::now() + micros(REOPENS_WITHIN);
+    while process.reopened() == [0, 0] && clock::now() < until {
+        runtime::sleep(Duration::from_millis(10)).await;
+    }
+    if process.reopened()[1] > 0 {
+        return wrong("after the end of its session it reported `connected` without the new `session`");
+    }
+    // The driver must answer these two requests, in any way.
     let _ = holder.link.release(&on).await;
     let _ = holder.link.close().await;
     if let Some(trouble) = failure_of(&process) {

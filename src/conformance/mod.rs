@@ -3,6 +3,7 @@
 
 mod checks;
 mod stage;
+mod turns;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use stage::Stage;
 use zklockbench_core::worded;
 use zklockbench_locks::driver::protocol::Ready;
 use zklockbench_locks::driver::{DriverCommand, DriverError, Process};
+use zklockbench_record::Timeline;
 use zklockbench_zk::{Failure, runtime};
 
 pub use stage::CheckSite;
@@ -64,7 +66,8 @@ const CHECKS: [(&str, &str, Check); 8] = [
     ),
     (
         "lost session",
-        "send `expired` when the session is over, and the session's own `password` with `open`, or leave `lost` out",
+        "send `expired` when the session is over, the session's own `password` with `open`, and a new `session` with \
+         `connected`, or leave `lost` out",
         Check::Lock(|stage| checks::lost_session(stage).boxed_local()),
     ),
     (
@@ -130,6 +133,9 @@ pub struct Finding {
     pub seen: String,
     /// Advice for a failure; null otherwise.
     pub advice: Option<&'static str>,
+    /// What happened, if two contenders were inside at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
 }
 
 worded! {
@@ -149,6 +155,8 @@ worded! {
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
     Wrong(String),
+    /// Two contenders were inside at once.
+    Violated(Box<Timeline>),
     Ensemble(String),
     NotTried(String),
 }
@@ -175,13 +183,19 @@ fn why(error: &DriverError) -> String {
 
 impl Finding {
     fn new(check: &'static str, lock: Option<&str>, advice: &'static str, tried: Tried) -> Self {
+        let mut timeline = None;
         let (outcome, seen) = match tried {
+            Err(Trouble::Violated(found)) => {
+                let seen = format!("two inside at once: {}", found.summary);
+                timeline = Some(*found);
+                (Outcome::Failed, seen)
+            }
             Ok(seen) => (Outcome::Ok, seen),
             Err(Trouble::Wrong(why)) => (Outcome::Failed, why),
             Err(Trouble::Ensemble(why)) => (Outcome::Unknown, format!("the ensemble: {why}")),
             Err(Trouble::NotTried(why)) => (Outcome::NotTried, why),
         };
         let advice = (outcome == Outcome::Failed).then_some(advice);
-        Self { check, lock: lock.map(str::to_owned), outcome, seen, advice }
+        Self { check, lock: lock.map(str::to_owned), outcome, seen, advice, timeline }
     }
 }

@@ -154,7 +154,9 @@ impl DoneRun {
 
     pub fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.said).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        // They become part of an error, which has this word already.
+        let lines: Vec<&str> = lines.map(|line| line.strip_prefix("error: ").unwrap_or(line)).collect();
         lines[lines.len().saturating_sub(3)..].join("\n  ")
     }
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use zklockbench_core::catalog::{LockCard, Mode};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use zklockbench_record::Trial;
+use zklockbench_record::{StepKind, Trial};
 use zklockbench_scenario::{Settling, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
@@ -128,6 +128,27 @@ async fn early_entry_is_found_by_the_contenders_and_in_the_server_logs() {
     let order = trial.ensemble_order.unwrap();
     assert!(order.overlaps > 0 && order.first.unwrap().contains("entered lock 0 while the node"));
     assert!(order.too_early > 0, "found itself the holder as of its own create: {}", order.checked_by_zxid);
+}
+
+#[tokio::test]
+async fn violation_has_a_timeline_with_the_messages_of_both_contenders() {
+    let trial = trial(ENTERS_EARLY).await;
+    let violation = trial.violations.first().unwrap();
+    let timeline = violation.timeline.as_ref().unwrap();
+    let [inside, entered] = [&violation.inside, &violation.entered].map(|one| one.contender);
+    let summary = &timeline.summary;
+    assert!(summary.starts_with(&format!("contender {entered} entered ")), "{summary}");
+    assert!(summary.contains(" after the answer to its create "), "{summary}");
+    assert!(summary.contains(&format!("while contender {inside} held")), "{summary}");
+    for lane in [0, 1] {
+        let sent = timeline.steps.iter().any(|step| {
+            step.contender == Some(lane) && step.kind == StepKind::Request && step.what == "create n-"
+        });
+        assert!(sent, "{timeline:#?}");
+    }
+    assert!(timeline.steps.iter().is_sorted_by_key(|step| step.at_us), "{timeline:#?}");
+    let why = trial.judged.exclusion.why().unwrap();
+    assert!(why.contains(summary), "{why}");
 }
 
 #[tokio::test]

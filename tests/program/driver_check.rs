@@ -37,9 +37,13 @@ impl Checked {
             .collect()
     }
 
-    fn seen(&self, name: &str) -> String {
+    fn finding(&self, name: &str) -> &Value {
         let checks = self.answer["checks"].as_array().unwrap();
-        checks.iter().find(|check| check["check"] == name).unwrap()["seen"].as_str().unwrap().to_owned()
+        checks.iter().find(|check| check["check"] == name).unwrap()
+    }
+
+    fn seen(&self, name: &str) -> String {
+        self.finding(name)["seen"].as_str().unwrap().to_owned()
     }
 }
 
@@ -135,8 +139,21 @@ fn each_check_finds_a_lie() {
         ("ignores-cancel", "cancel", "the acquire was not answered"),
         ("does-not-close", "close", "although `close` was answered, its session still has"),
         ("hides-expiry", "lost session", "neither `expired` nor `lost` came"),
+        ("hides-its-new-session", "lost session", "without the new `session`"),
         ("stays", "end of input", "still runs 5s after the end of its input"),
     ]);
+}
+
+#[test]
+fn two_inside_at_once_are_shown_step_by_step() {
+    let Some(python) = foreign::python() else { return };
+    let checked = check(&Bench::new(), &lying(python, "grants-without-a-lock"), "Lock", &["exclusion"]);
+    let timeline = &checked.finding("exclusion")["timeline"];
+    assert!(checked.seen("exclusion").contains(timeline["summary"].as_str().unwrap()), "{}", checked.answer);
+    let steps: Vec<&str> =
+        timeline["steps"].as_array().unwrap().iter().map(|step| step["what"].as_str().unwrap()).collect();
+    assert!(steps.contains(&"asks for the lock") && steps.contains(&"enters"), "{steps:?}");
+    assert_eq!(steps.last(), Some(&"leaves"));
 }
 
 #[test]

@@ -52,6 +52,46 @@ fn the_verdict_on_a_history_has_a_page() {
     assert!(page.contains("longest together") && page.contains(">mutex<"), "{page}");
 }
 
+/// A lock whose second contender enters when its list fails, with its messages and the fault.
+const ENTERS_WHEN_ITS_LIST_FAILS: &str = r#"{"format":"zklockbench-history","version":1,"complete":true,"locks":{"lock-0":{"kind":"mutex"}}}
+{"t_us":1000,"process":"w1","contender":1,"op":"acquire","lock":"lock-0","phase":"invoke"}
+{"t_us":2000,"process":"w1","contender":1,"op":"acquire","lock":"lock-0","phase":"ok"}
+{"t_us":3000,"process":"w1","contender":3,"op":"acquire","lock":"lock-0","phase":"invoke"}
+{"t_us":3100,"process":"w1","contender":3,"op":"trace","kind":"request","what":"create n-"}
+{"t_us":3900,"process":"w1","contender":3,"op":"trace","kind":"reply","what":"create, reply"}
+{"t_us":4000,"process":"w1","op":"trace","kind":"fault","what":"reset on server 2"}
+{"t_us":4010,"process":"w1","contender":3,"op":"trace","kind":"request","what":"getChildren lock-0"}
+{"t_us":4432,"process":"w1","contender":3,"op":"trace","kind":"lost-reply","what":"getChildren: connection loss"}
+{"t_us":4500,"process":"w1","contender":3,"op":"acquire","lock":"lock-0","phase":"ok"}
+{"t_us":9000,"process":"w1","contender":1,"op":"release","lock":"lock-0","phase":"invoke"}
+{"t_us":9100,"process":"w1","contender":1,"op":"release","lock":"lock-0","phase":"ok"}
+{"t_us":9200,"process":"w1","contender":3,"op":"release","lock":"lock-0","phase":"invoke"}
+{"t_us":9300,"process":"w1","contender":3,"op":"release","lock":"lock-0","phase":"ok"}
+"#;
+
+#[test]
+fn a_violation_is_shown_step_by_step_as_text_page_and_json() {
+    let bench = Bench::new();
+    std::fs::write(bench.path("history.jsonl"), ENTERS_WHEN_ITS_LIST_FAILS).unwrap();
+    let (out, _) = bench.ends(1, "check history.jsonl --html page.html");
+    let told = "contender 3 entered 68 µs after its getChildren failed (connection loss) while contender 1 held, 500 µs \
+                after the fault reset on server 2";
+    let lines: Vec<&str> = out.lines().collect();
+    let first = lines.iter().position(|line| line.starts_with("contender 3 entered")).unwrap();
+    let last = lines.iter().position(|line| line.contains("◁ notification")).unwrap();
+    assert!(last - first < 30 && lines[first..=last].iter().all(|line| line.chars().count() <= 80), "{out}");
+    assert!(out.contains("✗ getChildren: connection loss") && out.contains("▒ ■ leaves"), "{out}");
+    let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
+    assert!(page.contains("What happened") && page.contains("class=\"together\""), "{page}");
+    let (json, _) = bench.ends(1, "check history.jsonl --json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let timeline = &json["timelines"][0];
+    assert_eq!(timeline["summary"], told);
+    assert_eq!(timeline["together_us"], 4_500);
+    assert_eq!(timeline["steps"].as_array().unwrap().len(), 10);
+    assert_eq!(json["events"], 8, "traces are no events that decide");
+}
+
 #[test]
 fn runs_are_judged_again_by_their_trials_and_histories() {
     let violated =

@@ -318,7 +318,7 @@ pub fn trial_with_a_violation(index: usize) -> Trial {
     let inside = Holder { contender: 0, sequence: Some(4), czxid: Some(99), entered_us: -5 };
     let entered = Holder { contender: 2, sequence: None, czxid: None, entered_us: 7 };
     Trial {
-        violations: vec![Violation { lock: 0, inside, entered, at: 12_345 }],
+        violations: vec![Violation { lock: 0, inside, entered, at: 12_345, timeline: None }],
         violation_count: 3,
         most_inside: 2,
         judged: judged(Verdict::Violated(vec!["3 violations".into()])),

@@ -9,7 +9,6 @@ mod habits;
 mod judged;
 mod names;
 mod net;
-mod picture;
 mod play;
 mod pool;
 mod schedule;
@@ -19,8 +18,8 @@ mod wire;
 mod world;
 
 pub use cast::Lock;
-pub use picture::{LEGEND, as_svg, as_text};
+pub use names::contender_name;
 pub use play::{Fault, Outcome};
 pub use pool::Site;
-pub use schedule::{Act, Decision, Schedule, StepKind, TraceStep};
+pub use schedule::{Act, Decision, Schedule, TraceStep};
 pub use search::{Explored, Finding, Scope, Tally, class_names, explore, replay};

@@ -10,13 +10,14 @@ use tokio::time::Instant;
 
 use super::judged::Deed;
 use super::names::contender_name;
-use super::schedule::{Act, Choice, Decision, Footprint, Schedule, StepKind, TraceStep};
+use super::schedule::{Act, Choice, Decision, Footprint, Schedule, TraceStep};
 use super::stage::{Direction, Stage, Status, Unexplored};
 use super::wire::{OperationKind, Request};
 use super::world::World;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::capitalised;
 use zklockbench_core::worded;
+use zklockbench_record::StepKind;
 
 /// Name of the event that ends a hold.
 pub const RELEASES: &str = "releases";

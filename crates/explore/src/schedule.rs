@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use zklockbench_record::StepKind;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum Act {
@@ -86,22 +88,6 @@ impl Schedule {
     pub fn in_order(contenders: usize, order: Vec<String>) -> Self {
         Self { contenders, decisions: Vec::new(), order: Some(order) }
     }
-}
-
-/// Kind of a step, for the diagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepKind {
-    /// From a contender to the server.
-    Request,
-    /// From the server to a contender.
-    Reply,
-    Notification,
-    LostRequest,
-    LostReply,
-    /// An action or a result of a contender: it acquires, holds, has released.
-    Deed,
-    Fault,
 }
 
 /// One line of a run's trace.

@@ -10,9 +10,10 @@ use super::cast::Report;
 use super::judged::{Deed, Deeds, kind_of};
 use super::names::{Names, contender_name};
 use super::net::{ConnId, NetEvent};
-use super::schedule::{StepKind, TraceStep};
+use super::schedule::TraceStep;
 use super::wire::{self, Answer, Request, error_name};
 use super::world::World;
+use zklockbench_record::StepKind;
 
 /// Longest time for a server's answer; if it takes longer, the schedule counts as not explored.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);

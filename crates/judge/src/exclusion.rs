@@ -4,8 +4,9 @@
 use std::io;
 
 use super::ensemble;
-use super::history::{Breach, Checker, HistoryEnd, Judgement, LockReport, Overlaps};
+use super::history::{Breach, Checker, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps};
 use super::lost_holds;
+use super::timeline::Timelines;
 use zklockbench_core::catalog::{LockCard, Protection};
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::measure::RequestKind::Create;
@@ -46,8 +47,19 @@ fn learn(trial: &mut Trial, facts: &Facts) -> io::Result<()> {
         place.line += 1;
         checker.feed(place, event).map_err(io::Error::other)
     });
-    add_overlaps(trial, &checker.conclude(HistoryEnd::default()), facts.began);
+    let judgement = checker.conclude(HistoryEnd::default());
+    add_overlaps(trial, &judgement, facts.began);
     fed?;
+    if !judgement.violations.is_empty() {
+        let mut timelines = Timelines::of(&judgement.violations);
+        facts.each_event(trial, std::convert::identity, |event| {
+            timelines.feed(event);
+            Ok(())
+        })?;
+        for (violation, timeline) in trial.violations.iter_mut().zip(timelines.finish()) {
+            violation.timeline = Some(timeline);
+        }
+    }
     trial.lost_holds = lost_holds::find(facts)?;
     if let Some(order) = ensemble::judge(facts)? {
         trial.evidence.by_transactions = order.contested_by_zxid;
@@ -64,11 +76,11 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
         ..holder.clone()
     };
     let violations = judgement.violations.iter().take(Trial::VIOLATIONS_KEPT);
-    let violations = violations.map(|(lock, violation)| Violation {
+    let violations = violations.map(|FoundViolation { lock, violation, .. }| Violation {
         lock: Facts::lock_number(lock),
         inside: holder(&violation.inside),
         entered: holder(&violation.entered),
-        at: violation.at,
+        ..violation.clone()
     });
     trial.violations = violations.collect();
     let sum = |class: fn(&LockReport) -> Overlaps| {
@@ -305,6 +317,9 @@ pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
 fn describe(trial: &Trial) -> String {
     let count = counted(trial.violation_count, "violation", "violations");
     let Some(first) = trial.violations.first() else { return count };
+    if let Some(timeline) = &first.timeline {
+        return format!("{count}; the first, in lock {}: {}", first.lock, timeline.summary);
+    }
     let holder = |holder: &zklockbench_record::Holder| {
         let node = match (holder.sequence, holder.czxid) {
             // Older versions recorded the number of the node.

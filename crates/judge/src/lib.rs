@@ -5,6 +5,8 @@ mod exclusion;
 pub mod history;
 mod inside;
 mod lost_holds;
+mod timeline;
 mod weigh;
 
 pub use exclusion::{add_order, differs, judge, least_evidence, of_run, standing_still, zombies};
+pub use timeline::Timelines;

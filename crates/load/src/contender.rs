@@ -22,7 +22,7 @@ use zklockbench_ensemble::fault::Doing;
 use zklockbench_locks::{AcquireError, Held, HoldOver, Patience, Strategy};
 use zklockbench_scenario::{InDoubt, Load, OnLost, Stop};
 use zklockbench_zk::gate::TaskScope;
-use zklockbench_zk::{Failure, ForeignSession, Session, runtime};
+use zklockbench_zk::{Failure, ForeignSession, Observed, Session, runtime};
 
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// Approximate number of requests per cycle for rate limiting; further requests delay later cycles.
@@ -108,7 +108,10 @@ impl Contender {
             let (target, timeout, within) =
                 (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
             let own = || {
-                let observed = self.observation.observed.clone();
+                // The messages of another program's lock pass its own connections.
+                let is_own = shared.driver_of(self.id).is_none();
+                let messages = is_own.then(|| Arc::clone(&shared.overlaps.messages[self.id]));
+                let observed = Observed { messages, ..self.observation.observed.clone() };
                 shared.own_target_of(self.id).open_at(self.id, timeout, within, observed)
             };
             let Some(drivers) = shared.driver_of(self.id) else { return own().await };

@@ -338,6 +338,7 @@ impl Observation {
             changes: Some(Arc::clone(&shared.lock_states) as Arc<dyn ChangeLogs>),
             throttle: shared.throttle.clone(),
             trace: None,
+            messages: None,
         };
         let log = Rc::new(RefCell::new(ThreadLog { notes, ..ThreadLog::default() }));
         Self { recorder, log, observed }

@@ -20,6 +20,7 @@ mod lock_state;
 mod lock_states;
 mod missing;
 mod orphans;
+mod overlaps;
 mod pace;
 mod progress;
 mod recorder;

@@ -220,8 +220,8 @@ impl LockState {
         earlier == arrival
     }
 
-    /// A contender enters its critical section.
-    pub fn enter(&self, contender: usize, claim: LockClaim, now: Stamp) {
+    /// A contender enters its critical section. Returns whether more leases are taken than the lock has.
+    pub fn enter(&self, contender: usize, claim: LockClaim, now: Stamp) -> bool {
         let leases = claim.leases as usize;
         self.presences.0[contender].store(self.number, Ordering::Release);
         self.unserved.acquired(now);
@@ -234,9 +234,11 @@ impl LockState {
             }
         };
         self.note_crowd(self.inside.fetch_add(1, Ordering::AcqRel) + 1);
-        if in_the_way + leases > self.capacity {
+        let is_crowded = in_the_way + leases > self.capacity;
+        if is_crowded {
             self.was_crowded.store(true, Ordering::Relaxed);
         }
+        is_crowded
     }
 
     /// Whether more contenders were inside together than the lock allows. The judge decides whether the lock

@@ -205,7 +205,9 @@ impl Recorder {
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
         let released_before = lock_state.handed_over(claim.mode, held);
-        lock_state.enter(self.id, claim, acquired);
+        if lock_state.enter(self.id, claim, acquired) {
+            self.shared.overlaps.note(lock_state.all_inside().into_iter().chain([self.id]));
+        }
         let entered_before = lock_state.follows(claim, acquired);
         let blocked_us = self.blocked_beyond_limit(lock_state, entered_before, &attempt, acquired);
         lock_state.waits_no_longer(claim);

@@ -13,6 +13,7 @@ use super::arrivals::Arrivals;
 use super::drivers::Drivers;
 use super::gaps::Gaps;
 use super::lock_states::{LockStates, LockTemplate, WITNESS};
+use super::overlaps::Overlaps;
 use super::series::SlotSeries;
 use zklockbench_core::catalog::{Holders, Params};
 use zklockbench_core::clock::{self, Stamp};
@@ -137,6 +138,7 @@ pub struct Shared {
     /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
     pub reads_logs: bool,
     pub gaps: Gaps,
+    pub overlaps: Overlaps,
     /// Rate limiter of the load's cycles, if there is one.
     pub throttle: Option<Arc<Throttle>>,
 }
@@ -185,6 +187,7 @@ impl Shared {
             Arrivals::new(own, open.late)
         });
         let series = SlotSeries::of(&spec);
+        let overlaps = Overlaps::of(spec.contenders);
         Self {
             series,
             spec,
@@ -207,6 +210,7 @@ impl Shared {
             keeps_history: false,
             reads_logs: false,
             gaps,
+            overlaps,
             throttle: None,
         }
     }

@@ -89,6 +89,10 @@ pub(super) async fn run(
     shared.wire = wire;
     shared.keeps_history = environment.keeps_history;
     shared.throttle = environment.limits.throttle.clone();
+    if let Some(proxy) = &environment.proxy {
+        let traced: &[_] = if shared.drivers.are_there() { &shared.overlaps.messages } else { &[] };
+        proxy.trace(traced);
+    }
     let shared = Arc::new(shared.with_logs(environment.local.as_deref()));
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await;

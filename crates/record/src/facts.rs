@@ -8,9 +8,11 @@ use std::io;
 
 use super::Trial;
 use super::history::{
-    Acquire, Deed, Event, Header, LockClaim, LockKind, Moment, Release, SessionState, Step, What, Write,
+    Acquire, Deed, Event, Header, LockClaim, LockKind, Moment, Release, SessionState, Step, Trace, What,
+    Write,
 };
 use super::judged::{CLOCKS_DIFFER_MS, Life, Lives};
+use super::timeline::StepKind;
 use zklockbench_core::clock::{Stamp, WallClock};
 use zklockbench_core::spool::{Merge, Sorted};
 
@@ -28,10 +30,35 @@ pub type EnteredAsOf = (Stamp, usize, i64);
 /// A contender, and a time that identifies one of its holds.
 pub type Hold = (usize, Stamp);
 
+/// A fault, or a message of a contender that was kept because an overlap followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traced {
+    pub at: Stamp,
+    /// `None` for a fault.
+    pub contender: Option<usize>,
+    pub kind: StepKind,
+    pub what: String,
+}
+
+impl Traced {
+    /// Whether it comes before a moment at that time. A contender acts on replies of the same microsecond.
+    fn is_before(&self, moment: Stamp) -> bool {
+        self.at < moment || self.at == moment && self.kind != StepKind::Request
+    }
+
+    fn event(&self) -> Event<'_> {
+        let contender = self.contender.and_then(|contender| u64::try_from(contender).ok());
+        let what = What::Trace(Trace { kind: self.kind, what: &self.what });
+        Event { t_us: self.at, process: PROCESS, clock: None, contender, session: None, state: None, what }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     pub kind: LockKind,
     pub began: Stamp,
+    /// Faults, and messages before overlaps, in order of time.
+    pub traced: Vec<Traced>,
     /// Recorded moments, by time and then by thread.
     pub noted: Sorted<Noted, (Stamp, usize)>,
     /// Transactions that created contenders' nodes, if only the servers' logs show them.
@@ -68,6 +95,7 @@ impl Facts {
         Self {
             kind,
             began: 0,
+            traced: Vec::new(),
             noted: Sorted::of(Self::by_time, Vec::new()),
             created: Sorted::of(Self::by_entry, Vec::new()),
             entered_as_of: Sorted::of(Self::by_entry, Vec::new()),
@@ -150,6 +178,7 @@ impl Facts {
         };
         let mut moments = self.moments().map_err(&unreadable)?.peekable();
         let mut at_once = Vec::new();
+        let mut traced = self.traced.iter().peekable();
         while let Some(moment) = moments.next() {
             let moment = moment.map_err(&unreadable)?;
             at_once.push(moment);
@@ -157,6 +186,9 @@ impl Facts {
                 continue;
             }
             leavers_first(&mut at_once);
+            while let Some(earlier) = traced.next_if(|one| one.is_before(moment.at)) {
+                each(&earlier.event())?;
+            }
             for moment in at_once.drain(..) {
                 let (ended, moment) = events.complete(moment).map_err(&unreadable)?;
                 for moment in ended.into_iter().chain(moment) {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::timeline::StepKind;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::Stamp;
 
@@ -124,6 +125,8 @@ pub enum What<'a> {
     Session,
     /// A contender wrote to a resource that checks fencing tokens.
     Write(Write<'a>),
+    /// A message or a fault. It explains a violation, and decides nothing.
+    Trace(Trace<'a>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,13 +174,20 @@ pub struct Write<'a> {
     pub zxid: Option<i64>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trace<'a> {
+    pub kind: StepKind,
+    /// The message in a few words, e.g. `getChildren lock-0`.
+    pub what: &'a str,
+}
+
 impl<'a> What<'a> {
     pub fn lock(&self) -> Option<&'a str> {
         match self {
             Self::Acquire(Acquire { lock, .. })
             | Self::Release(Release { lock, .. })
             | Self::Write(Write { lock, .. }) => Some(lock),
-            Self::Session => None,
+            Self::Session | Self::Trace(_) => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::timeline::Timeline;
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::measure::added_up;
 use zklockbench_core::measure::combine::most;
@@ -108,6 +109,9 @@ pub struct Violation {
     /// Time at which the violation was detected.
     #[serde(rename = "noticed_us")]
     pub at: Stamp,
+    /// What happened before and during the overlap. Older versions did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
 }
 
 /// Overlaps that are not violations, counted over a trial.

@@ -12,6 +12,7 @@ pub mod history;
 mod holds;
 mod judged;
 mod run;
+mod timeline;
 mod trial;
 mod workers;
 
@@ -23,7 +24,7 @@ pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };
 pub use course::{Arrived, Dispersion, Steady, WarmUpEnd};
-pub use facts::{EnteredAsOf, Facts, Hold, Noted};
+pub use facts::{EnteredAsOf, Facts, Hold, Noted, Traced};
 pub use fault::{ArrivalWaits, Bound, Disturbance, FaultRecord, FencingCounts, Stuck};
 pub use figure::{CellKey, Missing, Reading, is_counted_on_the_wire, measured_in, usual_samples};
 pub use figures::{Derived, FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
@@ -38,6 +39,7 @@ pub use run::{
     EnsembleInfo, HostInfo, LIMITED, OTHERS, Precision, Replayed, Run, RunEnding, RunOutcome, Segment,
     ServerInfo, UNCOUNTED, WITHOUT_LOGS, Widest,
 };
+pub use timeline::{StepKind, Timeline, TimelineStep};
 pub use trial::{
     Cause, CutShort, DriverRecord, EchoTimes, Election, FullCrew, Health, Phase, Sessions, Standstill, Tally,
     Trial, Utilisation,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Accounting, Arrived, Beside, Counting, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord,
-    FencingCounts, Judged, LimitedHolds, LostHolds, ServerCounters, Steady, Stuck, Violation,
+    FencingCounts, Judged, LimitedHolds, LostHolds, ServerCounters, Steady, Stuck, Timeline, Violation,
 };
 use zklockbench_core::clock::micros;
 use zklockbench_core::evidence::excluded;
@@ -303,6 +303,11 @@ impl Trial {
     pub const VIOLATIONS_KEPT: usize = 20;
     pub const INTERFERENCE_KEPT: usize = 20;
     pub const ORPHANS_KEPT: usize = 20;
+
+    /// Courses of the first violations, where they were recorded.
+    pub fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+        self.violations.iter().filter_map(|violation| violation.timeline.as_ref())
+    }
 
     pub fn latencies(&self) -> BTreeMap<Measure, Latency> {
         let numbers = |measure| Some((measure, self.latency(measure)?));

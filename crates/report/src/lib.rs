@@ -8,6 +8,7 @@ pub mod document;
 pub mod draw;
 pub mod html;
 pub mod page;
+pub mod picture;
 mod run_report;
 pub mod summary;
 mod table;

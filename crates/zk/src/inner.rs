@@ -12,6 +12,7 @@ use std::time::Duration;
 use zookeeper_client::{Client, Names};
 
 use super::changes::{ChangeLog, ChangeLogs};
+use super::messages::{MessageKind, Messages};
 use super::notification::{Arm, Armed, EventKind, Notification, Pulse, StampWaker};
 use super::throttle::Throttle;
 use super::whose::ForeignSession;
@@ -38,6 +39,8 @@ pub struct Observed {
     pub throttle: Option<Arc<Throttle>>,
     /// Every request in the order of sending, for the conformance tests.
     pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
+    /// The contender's last messages.
+    pub messages: Option<Arc<Messages>>,
 }
 
 thread_local! {
@@ -55,6 +58,13 @@ impl Observed {
             changes: None,
             throttle: None,
             trace: None,
+            messages: None,
+        }
+    }
+
+    pub(super) fn note(&self, at: Stamp, kind: MessageKind, path: &str) {
+        if let Some(messages) = &self.messages {
+            messages.note(at, kind, path);
         }
     }
 
@@ -95,6 +105,8 @@ pub(super) struct AnsweredRequest {
     pub(super) succeeded: bool,
     /// Whether a server answered; otherwise the client library or the deadline ended the request.
     pub(super) answered: bool,
+    /// Kind of the failure, if the request failed.
+    pub(super) failed: Option<&'static str>,
     pub(super) bytes: u64,
 }
 
@@ -115,12 +127,18 @@ impl Inner {
     }
 
     pub(super) fn ended(&self, request: &AnsweredRequest, waker: &StampWaker) {
-        let AnsweredRequest { sent: Begun { kind, at: sent }, succeeded, answered, bytes } = *request;
+        let AnsweredRequest { sent: Begun { kind, at: sent }, succeeded, answered, failed, bytes } = *request;
         let now = clock::now();
         let arrived = waker.arrived().unwrap_or(now);
         if answered {
             self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
         }
+        let message = match failed {
+            None => MessageKind::Reply(kind),
+            Some(why) if answered => MessageKind::Refusal(kind, why),
+            Some(why) => MessageKind::NoReply(kind, why),
+        };
+        self.observed.note(arrived, message, "");
         let lag = now.saturating_sub(arrived);
         self.lag_us.set(self.lag_us.get() + lag);
         self.busy_us.set(self.busy_us.get() + now.saturating_sub(sent));
@@ -169,6 +187,7 @@ impl Inner {
         if notification.kind == EventKind::SessionOver {
             return;
         }
+        self.observed.note(notification.at, MessageKind::Notification(notification.kind), &notification.path);
         let mut recorder = self.observed.recorder.borrow_mut();
         recorder.count(notification.at, |counts| {
             let seen = &mut counts.notifications;

@@ -18,6 +18,7 @@ use zookeeper_client::{
 
 use super::gate::TaskScope;
 use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
+use super::messages::MessageKind;
 use super::notification::{Arm, Armed, Notification, StampWaker};
 use super::whose::{self, ForeignSession, SessionKey, SessionStates};
 use super::{Failure, counter, runtime, wire};
@@ -442,6 +443,7 @@ impl Session {
         if let Some(trace) = &self.0.observed.trace {
             trace.borrow_mut().push(Sent { session: self.id(), kind, path: path.to_owned() });
         }
+        self.0.observed.note(now, MessageKind::Request(kind), path);
         self.0.observed.pulse.fetch_add(1, Ordering::Relaxed);
         if let Some(throttle) = &self.0.observed.throttle {
             throttle.spend(1);
@@ -491,7 +493,11 @@ impl Session {
         let absent =
             matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
         let succeeded = matches!(reply, Some(Ok(_))) && !absent;
-        self.0.ended(&AnsweredRequest { sent, succeeded, answered, bytes }, &waker);
+        let failed = match &reply {
+            Some(reply) => reply.as_ref().err().map(Failure::kind),
+            None => Some(Failure::NoReply.kind()),
+        };
+        self.0.ended(&AnsweredRequest { sent, succeeded, answered, failed, bytes }, &waker);
         self.0.return_waker(waker);
         reply.unwrap_or(Err(Failure::NoReply))
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use toml::{Table, Value};
 
 use super::holds::{Holds, parsed_holds, read_holds};
+use crate::cli::args::STRATEGIES;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
 use crate::cli::shared_args::{ColumnArgs, GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within};
 use crate::cli::worker_args::JobArgs;
@@ -56,7 +57,7 @@ pub struct PlanArgs {
     pub fresh_locks: bool,
     /// Strategies to consider [default: those of the results or the scenario, or predecessor-watch, parent-watch and
     /// curator-mutex]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Arrival process: poisson, constant, or as a scenario writes it, e.g. '{ bursts = { peak = 4, length = "1s" } }'
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]

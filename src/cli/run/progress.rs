@@ -14,7 +14,7 @@ use crate::run::RunEvent;
 use zklockbench_core::clock::millis;
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{at_least, cell_name, counted, format_micros, whole_seconds};
+use zklockbench_core::units::{at_least, cell_name, counted, format_micros, shown, whole_seconds};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Standstill, Trial};
@@ -183,14 +183,24 @@ fn message(now: &Now, left: Duration, what: &str) -> String {
     format!("{}/{}, {} left: {}: {what}", now.number, now.trials, whole_seconds(left), now.name)
 }
 
+/// Maximum width of the line of a trial.
+const WIDTH: usize = 80;
+/// Width of a trial's name.
+const NAME: usize = 34;
+
+/// A trial in one line. Its figures have the same place and unit in every line; the results have every reason in full.
 fn line(trial: &Trial, number: usize, of: usize) -> String {
-    let rate = THROUGHPUT.of(trial);
-    let rate = rate.map_or_else(String::new, |rate| format!("{rate:.1} acquisitions/s, "));
+    let rate = THROUGHPUT.of(trial).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     let wait = trial.survival(Measure::Wait).map(|waits| waits.quantile(0.5));
-    let wait = wait.map_or("-".to_owned(), |wait| at_least(format_micros(wait.us), wait.at_least));
+    let wait = wait.map_or_else(
+        || "-".to_owned(),
+        |wait| at_least(format!("{:.1}", wait.us as f64 / 1e3), wait.at_least),
+    );
+    let digits = of.to_string().len();
+    let name = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
     let mut text = format!(
-        "[{number}/{of}] {}, repetition {}: {rate}wait p50 {wait}",
-        cell_name(&trial.spec.strategy.label, trial.spec.contenders),
+        "[{number:>digits$}/{of}] {:<NAME$} #{} {rate:>7}/s p50 {wait:>8} ms",
+        shown(&name, NAME),
         trial.spec.repetition
     );
     if matches!(trial.judged.verdict, Verdict::Violated(_)) {
@@ -206,7 +216,7 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
     if let Some(cut) = &trial.cut_short {
         text += &format!(", partial: {}", cut.why);
     }
-    text
+    shown(&text, WIDTH)
 }
 
 #[cfg(test)]

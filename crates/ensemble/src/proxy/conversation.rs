@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use super::protocol::{self, ClientRequest, Frames, NotFrames};
 use super::setting::{LostPart, Struck};
 use super::table::Registration;
+use super::trace::Trace;
 use super::traffic::Traffic;
 
 use zklockbench_core::locked::locked;
@@ -28,6 +29,7 @@ struct ConversationState {
     answered: bool,
     /// Request whose reply must be lost, and the number of the loss.
     doomed: Option<(ClientRequest, u64)>,
+    trace: Option<Trace>,
 }
 
 #[derive(Debug)]
@@ -38,7 +40,8 @@ pub struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     pub fn new(registration: &'a Registration) -> Self {
-        Self { registration, state: Mutex::default() }
+        let trace = registration.messages.clone().map(Trace::of);
+        Self { registration, state: Mutex::new(ConversationState { trace, ..ConversationState::default() }) }
     }
 
     pub fn traffic(&self) -> &Traffic {
@@ -58,6 +61,9 @@ impl<'a> Conversation<'a> {
             if state.asked {
                 if let Some(own) = self.registration.counted_by() {
                     own.wire.requested(own.connection, own.client, frame.head, frame.bytes);
+                }
+                if let Some(trace) = &mut state.trace {
+                    trace.requested(frame.head);
                 }
                 let Some((request, loss)) = state.note(self.registration, frame.head) else { return Ok(()) };
                 lost = Some(LostRequest { loss, struck: Struck::now(request, 0), start: frame.start });
@@ -100,7 +106,10 @@ impl<'a> Conversation<'a> {
             if let Some(own) = self.registration.counted_by() {
                 own.wire.answered(own.connection, own.client, frame.head, frame.bytes);
             }
-            let Some(reply) = protocol::reply(frame.head) else { return Ok(()) };
+            let Some(reply) = protocol::reply(frame.head) else {
+                state.pass_on(frame.head);
+                return Ok(());
+            };
             let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
             if let Some((_, loss)) = answered.as_ref().filter(|_| reply.error != 0) {
                 self.registration.spare(*loss);
@@ -109,6 +118,7 @@ impl<'a> Conversation<'a> {
                 lost = Some(LostRequest { loss, struck, start: frame.start });
                 return Err(NotFrames);
             }
+            state.pass_on(frame.head);
             Ok(())
         });
         state.replies = replies;
@@ -121,6 +131,12 @@ impl<'a> Conversation<'a> {
 }
 
 impl ConversationState {
+    fn pass_on(&mut self, head: &[u8]) {
+        if let Some(trace) = &mut self.trace {
+            trace.replied(head);
+        }
+    }
+
     /// Checks whether a request or its reply must be lost. Returns the request to withhold and the number of
     /// the loss.
     fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, u64)> {

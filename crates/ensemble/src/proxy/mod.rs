@@ -14,6 +14,7 @@ mod protocol;
 mod pump;
 mod setting;
 mod table;
+mod trace;
 mod traffic;
 mod wire;
 
@@ -32,6 +33,7 @@ use table::ProxyTable;
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::RequestKind;
+use zklockbench_zk::Messages;
 
 /// A proxy with one listener for each server. Dropping it closes the listeners and all connections.
 #[derive(Debug)]
@@ -72,6 +74,12 @@ impl Proxy {
     /// same for the same client.
     pub fn connect_for(&self, client: usize) -> Result<String, Error> {
         Ok(self.listening.addresses_for(client, &self.table)?.join(","))
+    }
+
+    /// Notes the messages of clients with their own listeners from their next connections on, by the clients' numbers. Clients
+    /// without an element are not followed.
+    pub fn trace(&self, messages: &[Arc<Messages>]) {
+        self.table.trace(messages);
     }
 
     /// All addresses on which the proxy listens, `host:port`.

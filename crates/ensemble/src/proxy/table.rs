@@ -13,6 +13,7 @@ use super::wire::Wire;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::RequestKind;
+use zklockbench_zk::Messages;
 
 #[derive(Debug)]
 struct Connection {
@@ -61,6 +62,8 @@ struct Inner {
     /// Closed connections that carried a session, the last one of each client and session.
     closed: HashMap<(usize, i64), Arc<Course>>,
     losses: Losses,
+    /// Messages of the clients that are followed.
+    traced: Box<[Arc<Messages>]>,
     numbers: u64,
 }
 
@@ -156,6 +159,11 @@ impl ProxyTable {
         covered.map(|(_, traffic)| traffic.passed()).fold(Passed::default(), Passed::add)
     }
 
+    /// Notes the messages of these clients' next connections.
+    pub fn trace(&self, messages: &[Arc<Messages>]) {
+        locked(&self.inner).traced = messages.into();
+    }
+
     /// Adds a new connection, with its client if it came by the client's own listener.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
         let mut inner = locked(&self.inner);
@@ -167,8 +175,10 @@ impl ProxyTable {
         inner.connections.insert(number, Connection { client, orders, course: Arc::clone(&course) });
         let traffic = Arc::clone(inner.traffic.entry(client).or_default());
         traffic.connected();
+        let messages = client.and_then(|client| inner.traced.get(client)).map(Arc::clone);
         drop(inner);
-        Registration { table: Arc::clone(self), number, client, traffic, course, joined_stalled, heard }
+        let table = Arc::clone(self);
+        Registration { table, number, client, traffic, course, messages, joined_stalled, heard }
     }
 }
 
@@ -208,6 +218,8 @@ pub struct Registration {
     /// Traffic of its client.
     pub traffic: Arc<Traffic>,
     pub course: Arc<Course>,
+    /// Where its messages are noted, if its client is followed.
+    pub messages: Option<Arc<Messages>>,
     /// Whether the connection was stalled when it joined; the stall may be over by the time it is served.
     pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,

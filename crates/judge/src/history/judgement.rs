@@ -3,7 +3,6 @@
 use zklockbench_core::evidence::{Sensitivity, excluded};
 use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
-use zklockbench_core::worded;
 use zklockbench_record::history::{LinePosition, LockKind};
 use zklockbench_record::{KeptOut, Violation};
 
@@ -16,8 +15,8 @@ pub struct Judgement {
     pub kept_out: KeptOut,
     /// Acquires that holders blocked until they ended without the lock.
     pub refused: KeptOut,
-    /// First violations, each with the name of its lock, in order of time.
-    pub violations: Vec<(String, Violation)>,
+    /// First violations, in order of time.
+    pub violations: Vec<FoundViolation>,
     /// First findings of each kind, in the order of their lines.
     pub findings: Vec<Finding>,
     /// Checks that could not run, and other notes for the reader.
@@ -30,22 +29,44 @@ pub struct Judgement {
     pub clocks: usize,
 }
 
-worded! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Breach by name {
-        /// Two contenders inside at once, while the earlier holder's session was alive.
-        Violation = "violation",
-        /// A holder admitted before the previous holder's node was deleted.
-        Order = "order",
-        /// An older token accepted by the fenced resource after a newer one.
-        StaleWrite = "stale write",
-        /// An acquire that never ended.
-        Stuck = "stuck",
-        /// Two contenders inside at once, after one's session was suspended or had expired. No lock with sessions can
-        /// prevent that; fencing can.
-        Zombie = "zombie",
-        /// Two contenders inside at once, with unknown session states.
-        Uncertain = "uncertain",
+/// A violation with what is needed to find its events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundViolation {
+    pub lock: String,
+    pub violation: Violation,
+    /// Processes of the contender that was inside and of the one that entered.
+    pub processes: [String; 2],
+    /// Length of the overlap in microseconds.
+    pub together_us: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Breach {
+    /// Two inside at once, while the earlier holder's session was alive.
+    Violation,
+    /// A holder let in before the previous holder's node was deleted.
+    Order,
+    /// An older token accepted by the fenced resource after a newer one.
+    StaleWrite,
+    /// An acquire that never ended.
+    Stuck,
+    /// Two inside at once, after the session of one was suspended or had expired. No lock with sessions can prevent that;
+    /// fencing can.
+    Zombie,
+    /// Two inside at once, with unknown session states.
+    Uncertain,
+}
+
+impl Breach {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Violation => "violation",
+            Self::Order => "order",
+            Self::StaleWrite => "stale write",
+            Self::Stuck => "stuck",
+            Self::Zombie => "zombie",
+            Self::Uncertain => "uncertain",
+        }
     }
 }
 

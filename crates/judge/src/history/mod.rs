@@ -17,5 +17,7 @@ mod order;
 mod overlap;
 
 pub use checker::Checker;
-pub use judgement::{Breach, Finding, HistoryEnd, Judgement, LockReport, OrderReport, Overlaps, WriteReport};
+pub use judgement::{
+    Breach, Finding, FoundViolation, HistoryEnd, Judgement, LockReport, OrderReport, Overlaps, WriteReport,
+};
 pub(super) use order::{Grant as OrderGrant, LockHolds};

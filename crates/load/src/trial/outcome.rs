@@ -74,6 +74,7 @@ impl Conductor<'_> {
         let all_gone = may_lack_ends && orphans.as_ref().is_some_and(|orphans| orphans.in_queues == 0);
         let mut facts = Facts {
             began: self.shared.signals.start.borrow().unwrap_or(0),
+            traced: self.shared.overlaps.traced(&self.faults, window.start),
             closed: self.closed(&seen.closing),
             all_gone,
             wall,

@@ -113,7 +113,9 @@ struct Inner {
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
     late: AtomicU64,
-    /// Start of the second in which events are counted, and their number in it.
+    /// Sessions that clients opened by themselves after the loss of one, with their ids and without.
+    reopened: [AtomicU64; 2],
+    /// Start of the second in which events are counted, and their number.
     events: Mutex<(Stamp, usize)>,
     /// Number of faults that keep it stopped, and when it last resumed.
     stopped: Mutex<Stopped>,
@@ -170,6 +172,7 @@ impl Process {
             contenders: Mutex::default(),
             next: AtomicU64::new(1),
             late: AtomicU64::new(0),
+            reopened: Default::default(),
             events: Mutex::default(),
             stopped: Mutex::default(),
             last_errors: LastLines::new(LAST_LINES, LONGEST_ERROR_LINE),
@@ -249,6 +252,11 @@ impl Process {
     /// Number of locks granted after their acquires had been answered with a timeout.
     pub fn late_grants(&self) -> u64 {
         self.inner.late.load(Ordering::Relaxed)
+    }
+
+    /// Numbers of sessions that clients opened after the loss of one: those whose id was reported, and others.
+    pub fn reopened(&self) -> [u64; 2] {
+        self.inner.reopened.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
     pub fn failure(&self) -> Option<&DriverError> {
@@ -570,6 +578,7 @@ mod tests {
         process.answer(&mut asked).await.unwrap();
         assert_eq!(*states.borrow(), SessionState::Expired);
         assert!(zklockbench_zk::is_own_session(0x7fe));
+        assert_eq!(process.reopened(), [1, 0]);
     }
 
     #[tokio::test]

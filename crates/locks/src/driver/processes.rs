@@ -208,7 +208,15 @@ impl Processes {
         locked(&self.failed).iter().cloned().chain(by_itself).collect()
     }
 
-    /// The processes whose start is not in progress.
+    /// Numbers of sessions that clients of the current processes opened after the loss of one, with their ids and without.
+    pub fn reopened(&self) -> [u64; 2] {
+        self.at_rest().fold([0, 0], |[named, others], process| {
+            let [more, unnamed] = process.reopened();
+            [named + more, others + unnamed]
+        })
+    }
+
+    /// The processes that are not being started at this moment.
     fn at_rest(&self) -> impl Iterator<Item = Arc<Process>> {
         self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
     }

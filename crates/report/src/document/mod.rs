@@ -13,6 +13,8 @@ pub use chart::{
 };
 pub use value::{Tone, Value, violated_word};
 
+use super::picture::Picture;
+
 /// Complete contents of the report on a run or a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
@@ -75,6 +77,11 @@ pub enum Block {
     Code {
         caption: String,
         text: String,
+    },
+    /// A sequence of messages.
+    Picture {
+        caption: String,
+        picture: Picture,
     },
 }
 

@@ -151,6 +151,10 @@ fn block(block: &Block, id: &str) -> Markup {
                 p { (text(caption)) }
                 pre tabindex="0" { code { (text(code)) } }
             },
+            Block::Picture { caption, picture } => figure.chart.whole {
+                figcaption { (text(caption)) }
+                div.scroll.messages tabindex="0" role="img" aria-label=(text(caption)) { (PreEscaped(picture.svg())) }
+            },
         }
     }
 }

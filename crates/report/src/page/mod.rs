@@ -16,10 +16,12 @@ pub use sweep::of_sweep;
 
 use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
 use super::document::{Block, Chart, Document, ExplainedTable, Finding, Link, Section, Table, Tone, Value};
+use super::picture::headline as headline_of;
 use super::table::counts::accounting;
 use super::table::grids::tables;
 use super::table::{basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
 use super::{Gated, RunReport, Says, View, chart};
+use zklockbench_core::verdict::Verdict;
 use zklockbench_results::StoredRun;
 
 #[derive(Debug)]
@@ -33,6 +35,7 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     let view = source.view;
     let sections = [
         section(GATES.section, "Gates", gates(report.gated)),
+        section("violations", "What happened", violations(view)),
         section("table", "Figures", figures(view)),
         section("faults", "Locks under faults", charts(view, "faults")),
         section("waits", "Waits, handoffs and notifications", charts(view, "waits")),
@@ -58,9 +61,23 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         findings: not_passed(report.gated)
             .skip(usize::from(report.headline.says == Says::Gate))
             .chain(report.other_conclusions().iter().map(finding))
+            .map(|finding| not_praised(finding, &view.judged.verdict))
             .collect(),
         strategies: view.strategies.clone(),
-        sections: filled(sections),
+        sections: filled(sections.into_iter().filter(|section| !has_only_reasons(section))),
+    }
+}
+
+/// Whether a section has no chart, only why. The notes have what matters of that.
+fn has_only_reasons(section: &Section) -> bool {
+    section.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }))
+}
+
+/// The finding, without the colour of good news if a lock of the run is violated.
+fn not_praised(finding: Finding, verdict: &Verdict) -> Finding {
+    match (verdict, finding.tone) {
+        (Verdict::Violated(_), Tone::Good) => Finding { tone: Tone::Plain, ..finding },
+        _ => finding,
     }
 }
 
@@ -162,6 +179,19 @@ fn figures(view: &View<'_>) -> Vec<Block> {
 fn charts(view: &View<'_>, section: &str) -> impl Iterator<Item = Block> {
     let all = chart::of_a_run().filter(move |chart| chart.section == section);
     all.filter_map(move |chart| Some(drawn(chart.title, chart.of(view)?)))
+}
+
+/// Maximum number of violations drawn for each strategy.
+const DRAWN: usize = 2;
+
+/// The first violations of each strategy.
+fn violations(view: &View<'_>) -> impl Iterator<Item = Block> {
+    (0..view.strategies.len()).flat_map(|strategy| {
+        view.timelines_of(strategy).take(DRAWN).map(|(trial, timeline)| {
+            let caption = format!("{}: {}.", trial.name(), headline_of(timeline));
+            Block::Picture { caption, picture: timeline.into() }
+        })
+    })
 }
 
 fn notes(view: &View<'_>) -> impl Iterator<Item = Block> {

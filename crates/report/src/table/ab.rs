@@ -31,6 +31,7 @@ pub fn ab(file: &AbFile, style: Style) -> String {
         remarks: notes.chain(same).collect(),
         basis: vec![both_sides(file).join("; ") + "."],
         more: vec![format!("Measured on: {}.", places(file))],
+        ..Printed::default()
     };
     printed.text(style)
 }

@@ -13,6 +13,8 @@ pub(crate) struct Printed {
     pub above: Option<String>,
     /// Tables; the first is always printed.
     pub tables: Vec<Grid>,
+    /// Pictures below the first table; only the first is printed without `--all`.
+    pub pictures: Vec<String>,
     /// Remarks, most important first. A prefix `!` marks a remark that names its kind; only one of each kind is printed.
     pub remarks: Vec<String>,
     /// Lines that are always printed: the basis of the outcome.
@@ -40,6 +42,7 @@ impl Printed {
             said.extend(drawn(table, style));
             said.push(String::new());
         }
+        said.extend(self.pictures);
         said.extend(self.remarks.iter().map(|remark| line(remark, style)));
         said.extend(self.more.iter().map(|remark| line(remark, style)));
         said.extend(self.basis);
@@ -60,6 +63,7 @@ impl Printed {
             said.extend([table, String::new()]);
             said.extend(style.explain.then(|| line(&grid.legend(&left_out), style) + "\n"));
         }
+        said.extend(self.pictures.into_iter().take(1));
         hidden.tables = tables.len();
         let remarks = once_a_kind(&self.remarks);
         let room = LINES.saturating_sub(self.basis.len()).max(1);

@@ -8,6 +8,7 @@ use super::layout::{bullets, escaped, folded, painted, table, wrapped};
 use super::printed::Printed;
 use super::{ExplainedTable, Style};
 use crate::document::Value;
+use crate::picture::timeline_text;
 use crate::view::Cell;
 use crate::{Headline, RunReport, View};
 use zklockbench_analysis::compare::Comparison;
@@ -38,6 +39,7 @@ pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: St
             .flatten()
             .reduce(|gates, empty| gates + &empty),
         tables,
+        pictures: pictures(view),
         remarks: against.into_iter().chain(first).chain(notes).chain(conclusions).collect(),
         basis,
         more,
@@ -47,6 +49,14 @@ pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: St
         Some(one) => format!("{text}\n{}", comparison(one, style)),
         None => text,
     }
+}
+
+/// The first violation of each strategy.
+fn pictures(view: &View<'_>) -> Vec<String> {
+    let first = |strategy| view.timelines_of(strategy).next();
+    let all = (0..view.strategies.len()).filter_map(first);
+    all.map(|(trial, timeline)| format!("{}:\n{}", one_line(&trial.name()), timeline_text(timeline)))
+        .collect()
 }
 
 /// The outcome, with problems and unknowns coloured.

@@ -29,7 +29,7 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
         tables: if is_empty { Vec::new() } else { tables(file) },
         remarks: notes.chain(found).collect(),
         basis: vec![extent(file)],
-        more: Vec::new(),
+        ..Printed::default()
     };
     printed.text(style)
 }

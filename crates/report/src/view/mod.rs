@@ -16,7 +16,7 @@ pub use faults::{
 
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::distinct_sorted;
-use zklockbench_record::{Floor, Judged};
+use zklockbench_record::{Floor, Judged, Timeline, Trial};
 
 /// A stored run for the renderers.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +60,12 @@ impl<'a> View<'a> {
     /// Cells of one strategy, by increasing number of contenders.
     pub fn cells_of(&self, strategy: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.strategy == strategy)
+    }
+
+    /// Violations of one strategy whose course was recorded, with their trials.
+    pub fn timelines_of(&self, strategy: usize) -> impl Iterator<Item = (&Trial, &Timeline)> {
+        let trials = self.cells_of(strategy).flat_map(Cell::all);
+        trials.flat_map(|trial| trial.timelines().map(move |timeline| (trial, timeline)))
     }
 
     /// Cells with one number of contenders, in the order of the strategies.

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use zklockbench_core::catalog::Mode;
+use zklockbench_record::StepKind;
 use zklockbench_record::history::{
-    Acquire, Event, Header, LockClaim, LockKind, Release, SessionState, Step, What, Write,
+    Acquire, Event, Header, LockClaim, LockKind, Release, SessionState, Step, Trace, What, Write,
 };
 
 /// Name of the format in the first line.
@@ -114,6 +115,10 @@ pub struct EventLine<'a> {
     there_zxid: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     accepted: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<StepKind>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    what: Option<Cow<'a, str>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +129,7 @@ enum OpWord {
     #[default]
     Session,
     Write,
+    Trace,
 }
 
 impl EventLine<'_> {
@@ -166,6 +172,11 @@ impl EventLine<'_> {
         if self.op == OpWord::Session {
             return Ok(What::Session);
         }
+        if self.op == OpWord::Trace {
+            let kind = self.kind.ok_or_else(|| missing("a `trace` event", "kind"))?;
+            let what = self.what.as_deref().ok_or_else(|| missing("a `trace` event", "what"))?;
+            return Ok(What::Trace(Trace { kind, what }));
+        }
         let lock = self.lock.as_deref().ok_or_else(|| missing("this event", "lock"))?;
         let called = || self.phase.ok_or_else(|| missing("this event", "phase"));
         Ok(match self.op {
@@ -185,7 +196,7 @@ impl EventLine<'_> {
                 there_zxid: self.there_zxid,
             }),
             // A resource that records the history itself writes one line for each write.
-            OpWord::Session | OpWord::Write => What::Write(Write {
+            OpWord::Session | OpWord::Trace | OpWord::Write => What::Write(Write {
                 lock,
                 step: self.phase.unwrap_or(Step::Ok),
                 token: self.token,
@@ -235,6 +246,9 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
             What::Write(Write { step, token, accepted, zxid, .. }) => {
                 Self { op: OpWord::Write, phase: Some(step), token, accepted, zxid, ..empty }
             }
+            What::Trace(Trace { kind, what }) => {
+                Self { op: OpWord::Trace, kind: Some(kind), what: Some(what.into()), ..empty }
+            }
         }
     }
 }
@@ -271,6 +285,7 @@ mod tests {
                 }),
                 What::Write(Write { lock, step, token, accepted: Some(false), zxid }),
                 What::Session,
+                What::Trace(Trace { kind: StepKind::LostReply, what: "create" }),
             ];
             for what in kinds {
                 let text = serde_json::to_string(&EventLine::from(&event(what))).unwrap();

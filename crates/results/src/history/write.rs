@@ -143,7 +143,7 @@ impl WorkerHistory {
                 What::Write(_) => continue,
                 What::Acquire(acquire) => acquire.zxid.max(acquire.token),
                 What::Release(release) => release.deleted_from(),
-                What::Session => None,
+                What::Session | What::Trace(_) => None,
             };
             self.latest = self.latest.max(zxid.unwrap_or(0));
             let text = serde_json::to_string(&EventLine::from(&event)).map_err(Error::environment)?;

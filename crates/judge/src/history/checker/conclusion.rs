@@ -3,7 +3,7 @@
 
 use super::super::contender::{At, Stand};
 use super::super::judgement::{
-    Breach, Finding, HistoryEnd, Judgement, LockReport, Overlaps, describe_evidence, verdict,
+    Breach, Finding, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps, describe_evidence, verdict,
 };
 use super::super::occupancy::{Example, Occupancy};
 use super::super::overlap::Traces;
@@ -130,7 +130,7 @@ impl Checker {
     }
 
     /// The first violations of each lock, in order of time.
-    fn violations(&self) -> Vec<(String, Violation)> {
+    fn violations(&self) -> Vec<FoundViolation> {
         let holder = |traces: &Traces| Holder {
             contender: usize::try_from(self.contenders.all[traces.who].number).unwrap_or(usize::MAX),
             sequence: None,
@@ -138,19 +138,26 @@ impl Checker {
             entered_us: i64::try_from(traces.entered_us).unwrap_or(i64::MAX),
         };
         let of_lock = |(number, lock): (usize, &Lock)| {
-            let name = lock.report.name.clone();
             let examples = lock.occupancies.iter().flat_map(|(_, occupancy)| &occupancy.examples);
             let examples = examples.filter(|example| example.breach == Breach::Violation);
-            let violation = |example: &Example| Violation {
-                lock: number,
-                inside: holder(&example.inside),
-                entered: holder(&example.entered),
-                at: example.since_us,
+            let process =
+                |traces: &Traces| self.clocks.process(self.contenders.all[traces.who].process).to_owned();
+            let found = |example: &Example| FoundViolation {
+                lock: lock.report.name.clone(),
+                violation: Violation {
+                    lock: number,
+                    inside: holder(&example.inside),
+                    entered: holder(&example.entered),
+                    at: example.since_us,
+                    timeline: None,
+                },
+                processes: [process(&example.inside), process(&example.entered)],
+                together_us: example.length_us,
             };
-            examples.map(|example| (name.clone(), violation(example))).collect::<Vec<_>>()
+            examples.map(found).collect::<Vec<_>>()
         };
         let mut violations: Vec<_> = self.locks.iter().enumerate().flat_map(of_lock).collect();
-        violations.sort_by_key(|(_, violation)| violation.at);
+        violations.sort_by_key(|found| found.violation.at);
         violations
     }
 

@@ -110,6 +110,10 @@ impl Inner {
         // A client's requests through a session that it opened itself are no interference.
         event.session.as_deref().and_then(session_id).into_iter().for_each(zklockbench_zk::note_own_session);
         match event.what {
+            What::Connected if states.borrow().is_terminated() => {
+                let count = &self.reopened[usize::from(event.session.is_none())];
+                count.fetch_add(1, Ordering::Relaxed);
+            }
             What::Connected => turns(states, SessionState::SyncConnected),
             What::Suspended => turns(states, SessionState::Disconnected),
             What::Expired | What::Lost => turns(states, SessionState::Expired),

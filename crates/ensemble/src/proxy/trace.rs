@@ -1,0 +1,147 @@
+//! Messages of a driver's contender, read off its connections. The lock's own requests do not pass a session of the suite.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::protocol::{self, ClientRequest};
+use zklockbench_core::clock;
+use zklockbench_core::jute::Reader;
+use zklockbench_core::measure::RequestKind;
+use zklockbench_zk::{EventKind, MessageKind, Messages};
+
+/// Maximum number of requests without a reply; more are not followed.
+const PENDING: usize = 64;
+const NO_NODE: i32 = -101;
+
+/// Messages of one connection. Requests without a reply end with the connection.
+#[derive(Debug)]
+pub struct Trace {
+    messages: Arc<Messages>,
+    pending: VecDeque<(i32, RequestKind)>,
+}
+
+impl Trace {
+    pub fn of(messages: Arc<Messages>) -> Self {
+        Self { messages, pending: VecDeque::new() }
+    }
+
+    fn note(&self, kind: MessageKind, path: &str) {
+        self.messages.note(clock::now(), kind, path);
+    }
+
+    pub fn requested(&mut self, head: &[u8]) {
+        let Some(ClientRequest { xid, kind, path, .. }) = protocol::request(head) else { return };
+        self.note(MessageKind::Request(kind), &path);
+        if self.pending.len() < PENDING {
+            self.pending.push_back((xid, kind));
+        }
+    }
+
+    /// Notes a reply or notification that is passed on.
+    pub fn replied(&mut self, head: &[u8]) {
+        match protocol::reply(head) {
+            None => self.notified(head),
+            Some(reply) => {
+                let Some(at) = self.pending.iter().position(|(xid, _)| *xid == reply.xid) else { return };
+                let Some((_, kind)) = self.pending.remove(at) else { return };
+                let looks_for = matches!(kind, RequestKind::Exists | RequestKind::ExistsWatch);
+                self.note(
+                    match reply.error {
+                        0 => MessageKind::Reply(kind),
+                        NO_NODE if looks_for => MessageKind::Reply(kind),
+                        error => MessageKind::Refusal(kind, refusal(error)),
+                    },
+                    "",
+                );
+            }
+        }
+    }
+
+    fn notified(&self, head: &[u8]) {
+        let mut reader = Reader(head);
+        let _header = (reader.int(), reader.long(), reader.int());
+        let (Some(event), Some(_state), Some(path)) = (reader.int(), reader.int(), reader.string()) else {
+            return;
+        };
+        let event = match event {
+            1 => EventKind::NodeCreated,
+            2 => EventKind::NodeDeleted,
+            3 => EventKind::DataChanged,
+            4 => EventKind::ChildrenChanged,
+            _ => return,
+        };
+        self.note(MessageKind::Notification(event), &path);
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        for (_, kind) in self.pending.drain(..) {
+            self.messages.note(clock::now(), MessageKind::NoReply(kind, "connection lost"), "");
+        }
+    }
+}
+
+fn refusal(error: i32) -> &'static str {
+    match error {
+        NO_NODE => "no node",
+        -110 => "node exists",
+        -111 => "not empty",
+        -112 => "session expired",
+        -118 => "session moved",
+        -102 => "not authorized",
+        _ => "refused",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(parts: &[&[u8]]) -> Vec<u8> {
+        parts.concat()
+    }
+
+    fn path(path: &str) -> Vec<u8> {
+        [&i32::try_from(path.len()).unwrap().to_be_bytes()[..], path.as_bytes()].concat()
+    }
+
+    #[test]
+    fn requests_replies_notifications_and_lost_replies_are_noted() {
+        let messages = Arc::<Messages>::default();
+        let mut trace = Trace::of(Arc::clone(&messages));
+        let request = |xid: i32, opcode: i32| {
+            head(&[&xid.to_be_bytes(), &opcode.to_be_bytes(), &path("/run/lock-0"), &[0]])
+        };
+        let reply =
+            |xid: i32, error: i32| head(&[&xid.to_be_bytes(), &7_i64.to_be_bytes(), &error.to_be_bytes()]);
+        trace.requested(&request(1, 8));
+        trace.requested(&request(2, 2));
+        trace.requested(&request(3, 3));
+        trace.requested(&request(4, 8));
+        trace.requested(&head(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]));
+        trace.replied(&reply(1, 0));
+        trace.replied(&reply(2, NO_NODE));
+        trace.replied(&reply(3, NO_NODE));
+        let deleted = [2_i32.to_be_bytes(), 3_i32.to_be_bytes()].concat();
+        trace.replied(&head(&[&reply(-1, 0), &deleted, &path("/run/lock-0/n-1")]));
+        drop(trace);
+        let mut all = messages.latest();
+        all.sort_by_key(|message| message.number);
+        let kinds: Vec<MessageKind> = all.iter().map(|message| message.kind).collect();
+        use RequestKind::{Delete, Exists, GetChildren};
+        let expected = [
+            MessageKind::Request(GetChildren),
+            MessageKind::Request(Delete),
+            MessageKind::Request(Exists),
+            MessageKind::Request(GetChildren),
+            MessageKind::Reply(GetChildren),
+            MessageKind::Refusal(Delete, "no node"),
+            MessageKind::Reply(Exists),
+            MessageKind::Notification(EventKind::NodeDeleted),
+            MessageKind::NoReply(GetChildren, "connection lost"),
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!([all[0].name(), all[7].name()], ["lock-0", "n-1"]);
+    }
+}

@@ -1,0 +1,369 @@
+//! The course of each violation: the last events of both contenders before it and those during it, from a second pass over the
+//! events. Its sentence states what the entering contender last learned before it entered.
+
+use std::collections::VecDeque;
+
+use super::history::FoundViolation;
+use zklockbench_core::units::format_micros;
+use zklockbench_record::history::{Acquire, Event, Release, SessionState, Step, Trace, What, Write};
+use zklockbench_record::{StepKind, Timeline, TimelineStep, Trial};
+
+/// Name of the requests that list a queue.
+const LIST: &str = "getChildren";
+
+/// The courses of violations, while their events are read.
+#[derive(Debug)]
+pub struct Timelines(Vec<Course>);
+
+impl Timelines {
+    /// Courses of the first violations.
+    pub fn of(found: &[FoundViolation]) -> Self {
+        Self(found.iter().take(Trial::VIOLATIONS_KEPT).map(Course::new).collect())
+    }
+
+    /// Processes the next event of the same history.
+    pub fn feed(&mut self, event: &Event<'_>) {
+        self.0.iter_mut().for_each(|course| course.feed(event));
+    }
+
+    /// The timelines, in the order of the violations.
+    pub fn finish(self) -> Vec<Timeline> {
+        self.0.into_iter().map(Course::finish).collect()
+    }
+}
+
+/// What a step means for the sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Asks,
+    Enters,
+    /// A list of the queue arrived.
+    Listed,
+    Session(SessionState),
+    /// A request failed.
+    Failed,
+    /// Another answer or notification.
+    Answered,
+    Fault,
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    step: TimelineStep,
+    meaning: Meaning,
+}
+
+#[derive(Debug)]
+struct Course {
+    lock: String,
+    /// Process and number of the contender that was inside, and of the one that entered.
+    lanes: [(String, u64); 2],
+    at: u64,
+    together_us: u64,
+    before: VecDeque<Seen>,
+    /// Entry of the contender that was inside, and the last fault: shown even if they are old.
+    inside: Option<Seen>,
+    fault: Option<Seen>,
+    has_entered: bool,
+    since: Vec<TimelineStep>,
+}
+
+impl Course {
+    fn new(found: &FoundViolation) -> Self {
+        let FoundViolation { lock, violation, processes: [inside, entered], together_us } = found;
+        let number = |contender: usize| u64::try_from(contender).unwrap_or(u64::MAX);
+        Self {
+            lock: lock.clone(),
+            lanes: [
+                (inside.clone(), number(violation.inside.contender)),
+                (entered.clone(), number(violation.entered.contender)),
+            ],
+            at: violation.at,
+            together_us: *together_us,
+            before: VecDeque::new(),
+            inside: None,
+            fault: None,
+            has_entered: false,
+            since: Vec::new(),
+        }
+    }
+
+    fn feed(&mut self, event: &Event<'_>) {
+        if event.t_us > self.at.saturating_add(self.together_us)
+            || event.what.lock().is_some_and(|lock| lock != self.lock)
+        {
+            return;
+        }
+        let is_lane = |(process, number): &&(String, u64)| {
+            process == event.process && event.contender.is_none_or(|contender| contender == *number)
+        };
+        let Some(lane) = self.lanes.iter().position(|lane| is_lane(&lane)) else { return };
+        let lane = event.contender.map(|_| lane);
+        let is_session = matches!(event.what, What::Session);
+        if let Some(state) =
+            event.state.filter(|_| is_session || event.state != Some(SessionState::Connected))
+        {
+            let meaning = Meaning::Session(state);
+            self.note(event.t_us, lane, StepKind::Deed, meaning, told_of_session(state));
+        }
+        if let Some((kind, meaning, what)) = step(&event.what) {
+            self.note(event.t_us, lane, kind, meaning, &what);
+        }
+    }
+
+    fn note(&mut self, t_us: u64, lane: Option<usize>, kind: StepKind, meaning: Meaning, what: &str) {
+        let at_us = zklockbench_core::clock::signed_difference(t_us, self.at);
+        let step = TimelineStep { at_us, contender: lane, kind, what: what.to_owned() };
+        if self.has_entered {
+            if self.since.len() <= Timeline::DURING {
+                self.since.push(step);
+            }
+            return;
+        }
+        if t_us == self.at && lane == Some(1) && meaning == Meaning::Enters {
+            self.has_entered = true;
+            self.since.push(step);
+            return;
+        }
+        let seen = Seen { step, meaning };
+        if lane == Some(0) && meaning == Meaning::Enters {
+            self.inside = Some(seen.clone());
+        }
+        if meaning == Meaning::Fault {
+            self.fault = Some(seen.clone());
+        }
+        self.before.push_back(seen);
+        if self.before.len() > Timeline::BEFORE {
+            self.before.pop_front();
+        }
+    }
+
+    fn finish(self) -> Timeline {
+        let summary = self.summary();
+        let contenders = [self.name(0), self.name(1)];
+        let Self { mut before, inside, fault, since, together_us, .. } = self;
+        let mut pinned: Vec<Seen> = inside.into_iter().chain(fault).collect();
+        pinned.retain(|seen| !before.contains(seen));
+        pinned.sort_by_key(|seen| seen.step.at_us);
+        while before.len() + pinned.len() > Timeline::BEFORE {
+            before.pop_front();
+        }
+        let before = pinned.into_iter().chain(before).map(|seen| seen.step);
+        Timeline { summary, contenders, together_us, steps: before.chain(since).collect() }
+    }
+
+    fn name(&self, lane: usize) -> String {
+        let (process, number) = &self.lanes[lane];
+        match self.lanes[0].0 == self.lanes[1].0 {
+            true => format!("contender {number}"),
+            false => format!("contender {number} of `{process}`"),
+        }
+    }
+
+    fn summary(&self) -> String {
+        let own: Vec<&Seen> = self.before.iter().filter(|seen| seen.step.contender == Some(1)).collect();
+        let asked = own.iter().rposition(|seen| seen.meaning == Meaning::Asks);
+        let own = &own[asked.unwrap_or(0)..];
+        let listed = own.iter().rposition(|seen| seen.meaning == Meaning::Listed);
+        let later = &own[listed.map_or(0, |at| at + 1)..];
+        let last = |steps: &[&Seen], is: fn(Meaning) -> bool| {
+            steps.iter().rev().find(|seen| is(seen.meaning)).map(|seen| (*seen).clone())
+        };
+        let trouble = last(later, |meaning| {
+            matches!(
+                meaning,
+                Meaning::Failed | Meaning::Session(SessionState::Suspended | SessionState::Expired)
+            )
+        });
+        let learned = trouble.or_else(|| last(later, |meaning| meaning == Meaning::Answered));
+        let again = if learned.is_some() && listed.is_some() { ", without listing again" } else { "" };
+        let cause = learned.or_else(|| listed.map(|at| own[at].clone()));
+        let cause = cause.or_else(|| own.first().filter(|_| asked.is_some()).map(|seen| (*seen).clone()));
+        let after = cause
+            .map_or_else(String::new, |seen| format!(" {} after {}{again}", before(&seen.step), told(&seen)));
+        let comma = if again.is_empty() { "" } else { "," };
+        let fault = self.fault.as_ref().map_or_else(String::new, |fault| {
+            format!(", {} after the fault {}", before(&fault.step), fault.step.what)
+        });
+        format!("{} entered{after}{comma} while {} held{fault}", self.name(1), self.name(0))
+    }
+}
+
+/// Time from a step to the entry.
+fn before(step: &TimelineStep) -> String {
+    format_micros(step.at_us.unsigned_abs())
+}
+
+/// What the entering contender did or learned, as the cause of its entry.
+fn told(seen: &Seen) -> String {
+    let what = &seen.step.what;
+    match (seen.meaning, what.split_once(": ")) {
+        (Meaning::Asks, _) => "it had asked".to_owned(),
+        (Meaning::Session(SessionState::Suspended), _) => "its connection was suspended".to_owned(),
+        (Meaning::Session(SessionState::Expired), _) => "its session had expired".to_owned(),
+        (Meaning::Failed, Some((request, why))) => format!("its {request} failed ({why})"),
+        (Meaning::Failed, None) => format!("its {what} failed"),
+        _ if seen.step.kind == StepKind::Notification => format!("a notification ({what})"),
+        _ => format!("the answer to its {}", what.strip_suffix(", reply").unwrap_or(what)),
+    }
+}
+
+fn told_of_session(state: SessionState) -> &'static str {
+    match state {
+        SessionState::Connected => "connected",
+        SessionState::Suspended => "connection suspended",
+        SessionState::Expired => "session expired",
+    }
+}
+
+/// An event as a step; `None` for one that only changes the session's state.
+fn step(what: &What<'_>) -> Option<(StepKind, Meaning, String)> {
+    let deed = |meaning, what: &str| Some((StepKind::Deed, meaning, what.to_owned()));
+    match *what {
+        What::Session => None,
+        What::Acquire(Acquire { step, .. }) => match step {
+            Step::Invoke => deed(Meaning::Asks, "asks for the lock"),
+            Step::Ok => deed(Meaning::Enters, "enters"),
+            Step::Fail => deed(Meaning::Other, "does not get the lock"),
+            Step::Unknown => deed(Meaning::Other, "may have the lock"),
+        },
+        What::Release(Release { step, .. }) => deed(
+            Meaning::Other,
+            match step {
+                Step::Invoke => "leaves",
+                Step::Ok => "has released",
+                Step::Fail => "could not release",
+                Step::Unknown => "may have released",
+            },
+        ),
+        What::Write(Write { accepted, .. }) => deed(
+            Meaning::Other,
+            match accepted {
+                Some(true) => "write accepted",
+                Some(false) => "write rejected",
+                None => "writes",
+            },
+        ),
+        What::Trace(Trace { kind, what }) => {
+            let has_failed = what.contains(": ");
+            let meaning = match kind {
+                StepKind::Fault => Meaning::Fault,
+                StepKind::LostReply | StepKind::LostRequest => Meaning::Failed,
+                StepKind::Reply if has_failed => Meaning::Failed,
+                StepKind::Reply if what.starts_with(LIST) => Meaning::Listed,
+                StepKind::Reply | StepKind::Notification => Meaning::Answered,
+                StepKind::Request | StepKind::Deed => Meaning::Other,
+            };
+            Some((kind, meaning, what.to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_record::history::LockClaim;
+    use zklockbench_record::{Holder, Violation};
+
+    const LOCK: &str = "lock-0";
+
+    fn event(t_us: u64, contender: Option<u64>, what: What<'_>) -> Event<'_> {
+        Event { t_us, process: "run", clock: None, contender, session: None, state: None, what }
+    }
+
+    fn acquire(step: Step) -> What<'static> {
+        let (claim, lock) = (LockClaim::WRITE, LOCK);
+        What::Acquire(Acquire { lock, step, claim, depth: None, token: None, zxid: None })
+    }
+
+    fn trace(kind: StepKind, what: &str) -> What<'_> {
+        What::Trace(Trace { kind, what })
+    }
+
+    /// Timeline of a violation at 1,000 µs that lasts 500 µs, in which contender 1 has held since 100 µs and contender 3 enters
+    /// after these events.
+    fn timeline(events: &[Event<'_>]) -> Timeline {
+        let holder = |contender| Holder { contender, sequence: None, czxid: None, entered_us: 0 };
+        let (inside, entered) = (holder(1), holder(3));
+        let found = FoundViolation {
+            lock: LOCK.to_owned(),
+            violation: Violation { lock: 0, inside, entered, at: 1_000, timeline: None },
+            processes: ["run", "run"].map(str::to_owned),
+            together_us: 500,
+        };
+        let mut timelines = Timelines::of(&[found]);
+        let release =
+            Release { lock: LOCK, step: Step::Invoke, alone: false, deleted_zxid: None, there_zxid: None };
+        let mut all = vec![
+            event(100, Some(1), acquire(Step::Ok)),
+            event(150, Some(3), acquire(Step::Invoke)),
+            event(160, Some(2), acquire(Step::Invoke)),
+        ];
+        all.extend(events);
+        all.push(event(1_000, Some(3), acquire(Step::Ok)));
+        all.push(event(1_500, Some(1), What::Release(release)));
+        all.push(event(1_501, Some(1), acquire(Step::Invoke)));
+        all.iter().for_each(|event| timelines.feed(event));
+        timelines.finish().remove(0)
+    }
+
+    #[test]
+    fn sentence_states_what_the_entering_contender_last_learned() {
+        let listed = || event(200, Some(3), trace(StepKind::Reply, "getChildren, reply"));
+        let suspended = Event { state: Some(SessionState::Suspended), ..event(932, Some(3), What::Session) };
+        let cases: [(&[Event<'_>], &str); 7] = [
+            (&[], "entered 850 µs after it had asked while contender 1 held"),
+            (&[listed()], "entered 800 µs after the answer to its getChildren while contender 1 held"),
+            (
+                &[listed(), suspended],
+                "entered 68 µs after its connection was suspended, without listing again, while contender 1 held",
+            ),
+            (
+                &[event(900, Some(3), trace(StepKind::LostReply, "getChildren: connection loss"))],
+                "entered 100 µs after its getChildren failed (connection loss) while contender 1 held",
+            ),
+            (
+                &[listed(), event(990, Some(3), trace(StepKind::Notification, "n-1 deleted"))],
+                "entered 10 µs after a notification (n-1 deleted), without listing again, while contender 1 held",
+            ),
+            (
+                &[suspended, event(940, Some(3), trace(StepKind::Reply, "getChildren, reply"))],
+                "entered 60 µs after the answer to its getChildren while contender 1 held",
+            ),
+            (
+                &[listed(), event(400, None, trace(StepKind::Fault, "freeze on server 2"))],
+                "entered 800 µs after the answer to its getChildren while contender 1 held, 600 µs after the fault freeze on \
+                 server 2",
+            ),
+        ];
+        for (events, expected) in cases {
+            assert_eq!(timeline(events).summary, format!("contender 3 {expected}"));
+        }
+    }
+
+    #[test]
+    fn steps_are_those_of_both_contenders_until_the_overlap_ends() {
+        let steps: Vec<(i64, Option<usize>, String)> =
+            timeline(&[]).steps.into_iter().map(|step| (step.at_us, step.contender, step.what)).collect();
+        let step = |at, lane, what: &str| (at, Some(lane), what.to_owned());
+        let expected = [
+            step(-900, 0, "enters"),
+            step(-850, 1, "asks for the lock"),
+            step(0, 1, "enters"),
+            step(500, 0, "leaves"),
+        ];
+        assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn entry_of_the_holder_and_the_fault_are_kept_before_many_steps() {
+        let mut events = vec![event(170, None, trace(StepKind::Fault, "freeze on server 2"))];
+        events.extend((200..240).map(|at| event(at, Some(3), trace(StepKind::Request, "exists n-1"))));
+        let steps = timeline(&events).steps;
+        let before: Vec<&str> =
+            steps.iter().filter(|step| step.at_us < 0).map(|step| step.what.as_str()).collect();
+        assert_eq!(before.len(), Timeline::BEFORE);
+        assert_eq!(before[..3], ["enters", "freeze on server 2", "exists n-1"]);
+    }
+}

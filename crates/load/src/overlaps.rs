@@ -1,0 +1,140 @@
+//! Messages of the contenders that were inside one lock together. They are copied when the overlap is noticed, because later
+//! messages replace them. Whether an overlap is a violation is judged later.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use zklockbench_core::clock::Stamp;
+use zklockbench_core::locked::locked;
+use zklockbench_core::measure::RequestKind;
+use zklockbench_record::{FaultRecord, StepKind, Traced, Trial};
+use zklockbench_zk::{EventKind, Message, MessageKind, Messages};
+
+/// Maximum number of contenders whose messages are kept for one overlap.
+const INSIDE: usize = 8;
+/// Maximum number of overlaps with messages. Zombies, which are no violations, are among them.
+const KEPT: usize = 4 * Trial::VIOLATIONS_KEPT;
+
+#[derive(Debug)]
+pub struct Overlaps {
+    /// The last messages of each contender.
+    pub messages: Box<[Arc<Messages>]>,
+    noted: AtomicUsize,
+    /// Copied messages, by contender and number.
+    kept: Mutex<BTreeMap<(usize, u64), Message>>,
+}
+
+impl Overlaps {
+    pub fn of(contenders: usize) -> Self {
+        let messages = (0..contenders).map(|_| Arc::default()).collect();
+        Self { messages, noted: AtomicUsize::new(0), kept: Mutex::default() }
+    }
+
+    /// Copies the messages of contenders that are inside together.
+    pub fn note(&self, inside: impl IntoIterator<Item = usize>) {
+        if self.noted.fetch_add(1, Ordering::Relaxed) >= KEPT {
+            return;
+        }
+        let mut kept = locked(&self.kept);
+        for contender in inside.into_iter().take(INSIDE) {
+            let latest = self.messages[contender].latest();
+            kept.extend(latest.into_iter().map(|message| ((contender, message.number), message)));
+        }
+    }
+
+    /// The copied messages and the faults, in order of time. Times of faults count from `begin`.
+    pub fn traced(&self, faults: &[FaultRecord], begin: Stamp) -> Vec<Traced> {
+        let kept = locked(&self.kept);
+        let messages = kept.iter().map(|((contender, _), message)| traced(*contender, message));
+        let faults = faults.iter().flat_map(|fault| {
+            let name = format!("{} on {}", fault.kind, fault.target);
+            let over = fault.ended_us.map(|at| (at, format!("{name} is over")));
+            [Some((fault.effective_us.unwrap_or(fault.asked_us), name)), over].into_iter().flatten()
+        });
+        let faults = faults.map(|(at, what)| {
+            let at = begin.saturating_add_signed(at);
+            Traced { at, contender: None, kind: StepKind::Fault, what }
+        });
+        let mut all: Vec<Traced> = faults.chain(messages).collect();
+        all.sort_by_key(|one| one.at);
+        all
+    }
+}
+
+fn traced(contender: usize, message: &Message) -> Traced {
+    let (kind, what) = match message.kind {
+        MessageKind::Request(RequestKind::Multi) => (StepKind::Request, name(RequestKind::Multi).to_owned()),
+        MessageKind::Request(kind) => (StepKind::Request, format!("{} {}", name(kind), message.name())),
+        MessageKind::Reply(kind) => (StepKind::Reply, format!("{}, reply", name(kind))),
+        MessageKind::Refusal(kind, why) => (StepKind::Reply, format!("{}: {why}", name(kind))),
+        MessageKind::NoReply(kind, why) => (StepKind::LostReply, format!("{}: {why}", name(kind))),
+        MessageKind::Notification(event) => {
+            let happened = match event {
+                EventKind::NodeCreated => "created",
+                EventKind::NodeDeleted => "deleted",
+                EventKind::DataChanged => "changed",
+                EventKind::ChildrenChanged => "children changed",
+                EventKind::SessionOver => "session over",
+            };
+            (StepKind::Notification, format!("{} {happened}", message.name()))
+        }
+    };
+    Traced { at: message.at, contender: Some(contender), kind, what }
+}
+
+fn name(kind: RequestKind) -> &'static str {
+    match kind {
+        RequestKind::Create => "create",
+        RequestKind::Delete => "delete",
+        RequestKind::GetChildren => "getChildren",
+        RequestKind::GetChildrenWatch => "getChildren and watch",
+        RequestKind::GetData => "getData",
+        RequestKind::GetDataWatch => "getData and watch",
+        RequestKind::Exists => "exists",
+        RequestKind::ExistsWatch => "exists and watch",
+        RequestKind::SetData => "setData",
+        RequestKind::Multi => "multi",
+        RequestKind::Sync => "sync",
+        RequestKind::RemoveWatches => "removeWatches",
+        RequestKind::CheckWatches => "checkWatches",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_and_messages_are_in_order_of_time() {
+        let fault = FaultRecord {
+            kind: "freeze".into(),
+            target: "contender 2".into(),
+            asked_us: 5,
+            ended_us: Some(30),
+            ..FaultRecord::default()
+        };
+        let overlaps = Overlaps::of(3);
+        let told = |overlaps: &Overlaps| -> Vec<(Stamp, String)> {
+            let traced = overlaps.traced(std::slice::from_ref(&fault), 100);
+            traced.into_iter().map(|one| (one.at, one.what)).collect()
+        };
+        let began = (105, "freeze on contender 2".to_owned());
+        let over = (130, "freeze on contender 2 is over".to_owned());
+        assert_eq!(told(&overlaps), [began, over]);
+    }
+
+    #[test]
+    fn messages_are_copied_once_and_only_for_the_first_overlaps() {
+        let overlaps = Overlaps::of(2);
+        let asks = |at| {
+            overlaps.messages[1].note(at, MessageKind::Request(RequestKind::GetChildren), "/run/lock-0");
+        };
+        asks(7);
+        (0..KEPT).for_each(|_| overlaps.note([0, 1]));
+        asks(8);
+        overlaps.note([0, 1]);
+        let (kind, what) = (StepKind::Request, "getChildren lock-0".to_owned());
+        assert_eq!(overlaps.traced(&[], 0), [Traced { at: 7, contender: Some(1), kind, what }]);
+    }
+}

@@ -1,0 +1,52 @@
+//! The course of a violation: what both contenders did and received before and during the overlap, on one clock.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a step of a picture is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepKind {
+    /// From a contender to the server.
+    Request,
+    /// From the server to a contender.
+    Reply,
+    Notification,
+    LostRequest,
+    LostReply,
+    /// What a contender did or learned: it asks, holds, has released.
+    Deed,
+    Fault,
+}
+
+/// What happened around one violation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Timeline {
+    /// What happened, as a sentence without a full stop.
+    pub summary: String,
+    /// The contender that was inside, and the one that entered.
+    pub contenders: [String; 2],
+    /// Length of the overlap, in microseconds from the entry.
+    pub together_us: u64,
+    /// The last steps before the entry and those during the overlap, in order of time.
+    pub steps: Vec<TimelineStep>,
+}
+
+/// One step of a timeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TimelineStep {
+    /// Time in microseconds since the entry; negative before it.
+    pub at_us: i64,
+    /// Index in `contenders`; `None` for a fault.
+    pub contender: Option<usize>,
+    pub kind: StepKind,
+    /// The step in a few words, e.g. `getChildren lock-0`.
+    pub what: String,
+}
+
+impl Timeline {
+    /// Maximum number of steps before the entry.
+    pub const BEFORE: usize = 20;
+    /// Maximum number of steps during the overlap, without the entry.
+    pub const DURING: usize = 3;
+}

@@ -1,0 +1,287 @@
+//! A sequence of messages as text and as SVG: one lane for each contender, time downwards. Explorations and timelines of
+//! violations share it.
+
+use std::fmt::Write as _;
+
+use zklockbench_core::units::{format_micros, one_line, shown};
+use zklockbench_record::{StepKind, Timeline, TimelineStep};
+
+/// Width of the text in columns.
+const WIDTH: usize = 80;
+/// Width of the column of times in the text, with the mark of shaded rows.
+const TIMES: usize = 13;
+
+/// A picture of two or more contenders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// Names of the contenders.
+    pub lanes: Vec<String>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Time, if the picture has times.
+    pub at: Option<String>,
+    /// Lane of the contender; `None` for a row about all of them.
+    pub lane: Option<usize>,
+    pub kind: StepKind,
+    pub what: String,
+    /// Whether the row lies in the overlap.
+    pub is_shaded: bool,
+}
+
+impl From<&Timeline> for Picture {
+    fn from(timeline: &Timeline) -> Self {
+        let until = i64::try_from(timeline.together_us).unwrap_or(i64::MAX);
+        let is_entry =
+            |step: &TimelineStep| step.at_us <= 0 && step.contender == Some(1) && step.kind == StepKind::Deed;
+        let entry = timeline.steps.iter().rposition(is_entry).unwrap_or(0);
+        let rows = timeline.steps.iter().enumerate().map(|(number, step)| Row {
+            at: Some(relative(step.at_us)),
+            lane: step.contender.filter(|lane| *lane < timeline.contenders.len()),
+            kind: step.kind,
+            what: step.what.clone(),
+            is_shaded: number >= entry && step.at_us <= until,
+        });
+        Self { lanes: timeline.contenders.to_vec(), rows: rows.collect() }
+    }
+}
+
+/// A violation in at most 30 lines of 80 columns: what happened, and the last steps before it.
+pub fn timeline_text(timeline: &Timeline) -> String {
+    let picture = Picture::from(timeline);
+    let summary = super::table::wrapped(&one_line(&headline(timeline)), "", WIDTH);
+    format!("{summary}\n\n{}{LEGEND}  ▒ both inside\n", picture.text())
+}
+
+/// What happened, with the length of the overlap.
+pub fn headline(timeline: &Timeline) -> String {
+    format!("{}; both were inside for {}", timeline.summary, format_micros(timeline.together_us))
+}
+
+/// Time relative to the entry: `-68 µs`.
+fn relative(us: i64) -> String {
+    let sign = match us {
+        ..0 => "-",
+        0 => "",
+        1.. => "+",
+    };
+    format!("{sign}{}", format_micros(us.unsigned_abs()))
+}
+
+impl Picture {
+    fn has_times(&self) -> bool {
+        self.rows.iter().any(|row| row.at.is_some())
+    }
+
+    /// Text of at most 80 columns.
+    pub fn text(&self) -> String {
+        let left = if self.has_times() { TIMES } else { 0 };
+        let lane = (WIDTH - left) / self.lanes.len().max(1);
+        let heads: Vec<String> =
+            self.lanes.iter().map(|name| format!("{:<lane$}", shown(name, lane.saturating_sub(2)))).collect();
+        let mut text = format!("{:left$}{}\n", "", heads.concat().trim_end());
+        for row in &self.rows {
+            let at = match &row.at {
+                Some(at) => format!("{at:>10} {} ", if row.is_shaded { '▒' } else { ' ' }),
+                None => String::new(),
+            };
+            let room = if row.lane.is_some() { lane.saturating_sub(2) } else { WIDTH - left };
+            let line = shown(&format!("{} {}", mark(row.kind), row.what), room);
+            let _ = writeln!(text, "{at}{:indent$}{line}", "", indent = lane * row.lane.unwrap_or(0));
+        }
+        text
+    }
+
+    /// An SVG picture: contenders as lanes with the server between the first and the others, messages as arrows.
+    pub fn svg(&self) -> String {
+        let left = if self.has_times() { TIMES_WIDTH } else { MARGIN };
+        let (width, height) = (left + MARGIN + LANE * self.lanes.len(), HEAD + ROW * (self.rows.len() + 1));
+        let drawing = Drawing { left, server: left + LANE };
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"messages\" viewBox=\"0 0 {width} {height}\" \
+             font-family=\"sans-serif\" font-size=\"12\">\n<style>{STYLE}</style>\n"
+        );
+        if let Some(first) = self.rows.iter().position(|row| row.is_shaded) {
+            let count = self.rows.iter().filter(|row| row.is_shaded).count();
+            let (top, tall) = (HEAD + ROW * first + ROW / 4, ROW * count);
+            let _ = writeln!(
+                svg,
+                "<rect class=\"together\" x=\"0\" y=\"{top}\" width=\"{width}\" height=\"{tall}\"/>"
+            );
+        }
+        let lanes = self.lanes.iter().enumerate().map(|(one, name)| (drawing.lane(one), name.as_str()));
+        for (x, name) in lanes.chain([(drawing.server, "server")]) {
+            let anchor = if x == left { "start" } else { "middle" };
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{x}\" y1=\"{HEAD}\" x2=\"{x}\" y2=\"{height}\"/><text x=\"{x}\" y=\"20\" \
+                 text-anchor=\"{anchor}\">{}</text>",
+                escaped(name)
+            );
+        }
+        for (number, row) in self.rows.iter().enumerate() {
+            svg += &drawing.row(row, HEAD + ROW * (number + 1));
+        }
+        svg + "</svg>\n"
+    }
+}
+
+fn mark(kind: StepKind) -> char {
+    match kind {
+        StepKind::Request => '→',
+        StepKind::Reply => '←',
+        StepKind::Notification => '◁',
+        StepKind::LostRequest | StepKind::LostReply => '✗',
+        StepKind::Deed => '■',
+        StepKind::Fault => '!',
+    }
+}
+
+/// What the marks mean.
+pub const LEGEND: &str = "→ request  ← reply  ◁ notification  ✗ lost  ■ contender  ! fault";
+
+const ROW: usize = 22;
+const HEAD: usize = 34;
+const LANE: usize = 330;
+const MARGIN: usize = 20;
+/// Width of the column of times.
+const TIMES_WIDTH: usize = 90;
+/// The class keeps the style from other pictures of a page.
+const STYLE: &str = ".messages line{stroke:#888}.messages .lost{stroke:#c0392b;stroke-dasharray:4 3}\
+                     .messages .together{fill:#c0392b;fill-opacity:.15}.messages .deed{font-weight:bold}\
+                     .messages text{fill:#222;font-size:12px}.messages .fault{fill:#c0392b}\
+                     @media(prefers-color-scheme:dark){.messages text{fill:#ddd}.messages .fault{fill:#ff8a7a}}";
+
+/// Positions of a picture.
+struct Drawing {
+    left: usize,
+    server: usize,
+}
+
+impl Drawing {
+    /// The first contender is left of the server, the others are right of it.
+    fn lane(&self, contender: usize) -> usize {
+        self.left + if contender == 0 { 0 } else { LANE * (contender + 1) - LANE / 4 }
+    }
+
+    fn row(&self, row: &Row, y: usize) -> String {
+        let above = y - 4;
+        let what = escaped(&row.what);
+        let at = row.at.as_ref().map_or_else(String::new, |at| {
+            format!("<text x=\"{}\" y=\"{above}\" text-anchor=\"end\">{}</text>", self.left - 12, escaped(at))
+        });
+        let server = self.server;
+        let Some(x) = row.lane.map(|lane| self.lane(lane)) else {
+            return format!(
+                "{at}<text class=\"fault\" x=\"{server}\" y=\"{above}\" text-anchor=\"middle\">{what}</text>\n"
+            );
+        };
+        let (anchor, near) = if x < server { ("start", x + 6) } else { ("end", x - 6) };
+        let label = |class: &str| {
+            format!(
+                "{at}<text class=\"{class}\" x=\"{near}\" y=\"{above}\" text-anchor=\"{anchor}\">{what}</text>"
+            )
+        };
+        let half = usize::midpoint(x, server);
+        let arrow = |from: usize, to: usize, class: &str| {
+            let head = if to > from { to - 6 } else { to + 6 };
+            format!(
+                "<line class=\"{class}\" x1=\"{from}\" y1=\"{y}\" x2=\"{to}\" y2=\"{y}\"/><path d=\"M{to} {y}L{head} {}L{head} {}z\" fill=\"#888\"/>",
+                y - 4,
+                y + 4
+            )
+        };
+        let body = match row.kind {
+            StepKind::Request => arrow(x, server, ""),
+            StepKind::Reply | StepKind::Notification => arrow(server, x, ""),
+            StepKind::LostRequest => arrow(x, half, "lost"),
+            StepKind::LostReply => arrow(server, half, "lost"),
+            StepKind::Deed => return label("deed") + "\n",
+            StepKind::Fault => return label("fault") + "\n",
+        };
+        body + &label("") + "\n"
+    }
+}
+
+fn escaped(text: &str) -> String {
+    one_line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture() -> Picture {
+        let row = |lane, kind, what: &str| Row {
+            at: None,
+            lane: Some(lane),
+            kind,
+            what: what.into(),
+            is_shaded: false,
+        };
+        let rows = vec![
+            row(0, StepKind::Request, "create own node"),
+            row(1, StepKind::LostReply, "create own node, reply"),
+            row(1, StepKind::Fault, "a very long sentence that does not fit into its lane at all & more"),
+        ];
+        Picture { lanes: ["c1", "c2"].map(str::to_owned).to_vec(), rows }
+    }
+
+    /// A violation with as many steps as a timeline can have.
+    fn timeline() -> Timeline {
+        let step =
+            |at_us, contender, kind, what: &str| TimelineStep { at_us, contender, kind, what: what.into() };
+        let mut steps = vec![step(-2_500_000, None, StepKind::Fault, "connection-lost on contender 3")];
+        let before = 1..Timeline::BEFORE as i64;
+        steps.extend(before.map(|number| {
+            step(
+                number * 10 - 268,
+                Some(1),
+                StepKind::Reply,
+                "getChildren and watch 1c2d3e4f-lock-0000000012",
+            )
+        }));
+        steps.push(step(0, Some(1), StepKind::Deed, "enters"));
+        steps.extend(
+            (1..=Timeline::DURING as i64)
+                .map(|number| step(number * 1_400, Some(0), StepKind::Deed, "leaves")),
+        );
+        let contenders = ["contender 1", "contender 3"].map(str::to_owned);
+        let summary = "contender 3 entered 68 µs after its connection was suspended, without listing again, while \
+                       contender 1 held, 2.5 s after the fault connection-lost on contender 3";
+        Timeline { summary: summary.into(), contenders, together_us: 4_200, steps }
+    }
+
+    #[test]
+    fn each_contender_has_a_lane_of_the_80_columns() {
+        let text = picture().text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "→ create own node");
+        assert_eq!(lines[2], format!("{:40}✗ create own node, reply", ""));
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn the_picture_is_well_formed() {
+        let svg = picture().svg();
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("&amp; more"), "{svg}");
+        assert_eq!(svg.matches("class=\"lost\"").count(), 1);
+        assert!(!svg.contains("class=\"together\""), "{svg}");
+    }
+
+    #[test]
+    fn a_violation_takes_at_most_30_lines_and_its_overlap_is_shaded() {
+        let text = timeline_text(&timeline());
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() <= 30 && lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(lines[0].starts_with("contender 3 entered 68 µs after"), "{text}");
+        let shaded: Vec<&str> =
+            lines.iter().copied().filter(|line| line.chars().nth(11) == Some('▒')).collect();
+        assert_eq!(shaded.len(), 1 + Timeline::DURING, "{text}");
+        assert!(shaded[0].trim_start().starts_with("0 µs ▒"), "{text}");
+        assert!(shaded[Timeline::DURING].trim_start().starts_with("+4.2 ms ▒ ■ leaves"), "{text}");
+        assert_eq!(Picture::from(&timeline()).svg().matches("class=\"together\"").count(), 1);
+    }
+}

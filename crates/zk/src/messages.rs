@@ -1,0 +1,131 @@
+//! The last messages of a contender, which explain a violation. They are recorded without an allocation, and only read when an
+//! overlap was found.
+
+use std::sync::Mutex;
+
+use super::notification::EventKind;
+use zklockbench_core::clock::Stamp;
+use zklockbench_core::locked::locked;
+use zklockbench_core::measure::RequestKind;
+
+/// Number of messages kept for each contender.
+const KEPT: u64 = 32;
+/// Maximum length of a node's name, in bytes.
+const NAME: usize = 22;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageKind {
+    Request(RequestKind),
+    Reply(RequestKind),
+    /// A reply with an error of the server.
+    Refusal(RequestKind, &'static str),
+    /// A request that ended without a reply.
+    NoReply(RequestKind, &'static str),
+    Notification(EventKind),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// Number among the contender's messages.
+    pub number: u64,
+    pub at: Stamp,
+    pub kind: MessageKind,
+    name: NodeName,
+}
+
+impl Message {
+    /// End of the path of the node that the message is about; empty if it has none.
+    pub fn name(&self) -> &str {
+        str::from_utf8(&self.name.bytes[..self.name.length.into()]).unwrap_or_default()
+    }
+}
+
+/// Last component of a path, or the end of a longer one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct NodeName {
+    bytes: [u8; NAME],
+    length: u8,
+}
+
+impl NodeName {
+    fn of(path: &str) -> Self {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let from = (name.len().saturating_sub(NAME)..name.len()).find(|at| name.is_char_boundary(*at));
+        let end = &name.as_bytes()[from.unwrap_or(name.len())..];
+        let mut kept = Self::default();
+        kept.bytes[..end.len()].copy_from_slice(end);
+        kept.length = end.len() as u8;
+        kept
+    }
+}
+
+/// A ring of the last messages of a contender, also across its sessions. Other threads read it.
+#[derive(Debug, Default)]
+pub struct Messages(Mutex<Latest>);
+
+#[derive(Debug, Default)]
+struct Latest {
+    /// Allocated with the first message.
+    all: Vec<Message>,
+    /// Number of the next message.
+    next: u64,
+}
+
+impl Messages {
+    pub fn note(&self, at: Stamp, kind: MessageKind, path: &str) {
+        let mut latest = locked(&self.0);
+        let Latest { all, next: number } = &mut *latest;
+        let message = Message { number: *number, at, kind, name: NodeName::of(path) };
+        if all.is_empty() {
+            all.reserve_exact(KEPT as usize);
+        }
+        match all.get_mut((*number % KEPT) as usize) {
+            Some(oldest) => *oldest = message,
+            None => all.push(message),
+        }
+        *number += 1;
+    }
+
+    /// The kept messages, in any order.
+    pub fn latest(&self) -> Vec<Message> {
+        locked(&self.0).all.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(messages: &Messages, at: Stamp, path: &str) {
+        messages.note(at, MessageKind::Request(RequestKind::Exists), path);
+    }
+
+    #[test]
+    fn only_the_last_messages_are_kept() {
+        let messages = Messages::default();
+        assert!(messages.latest().is_empty());
+        note(&messages, 0, "/a");
+        assert_eq!(messages.latest().len(), 1);
+        (1..KEPT + 5).for_each(|at| note(&messages, at, "/a/b"));
+        let mut numbers: Vec<u64> = messages.latest().iter().map(|message| message.number).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (5..KEPT + 5).collect::<Vec<_>>());
+        assert!(messages.latest().iter().all(|message| message.number == message.at));
+    }
+
+    #[test]
+    fn name_is_the_end_of_the_last_component() {
+        let name = |path: &str| {
+            let messages = Messages::default();
+            note(&messages, 0, path);
+            messages.latest()[0].name().to_owned()
+        };
+        assert_eq!(name("/run/lock-0/n-0000000012"), "n-0000000012");
+        assert_eq!(name("/run/lock-0/"), "");
+        assert_eq!(
+            name("/_c_5f0c1f2e-9e0e-4b8f-b7a3-2f9a1c2d3e4f-lock-0000000012"),
+            "1c2d3e4f-lock-0000000012"[2..]
+        );
+        assert_eq!(name("/äöüäöüäöüäöüx"), "üäöüäöüäöüx", "no half letter");
+    }
+}
