@@ -175,7 +175,7 @@ async fn again(
     let not_as_asked = outcome.unexplored.as_ref().or(outcome.impossible.as_ref());
     let (exit, headline) = match (&outcome.fault, not_as_asked) {
         (Some(fault), _) => (Exit::Violated, format!("{}: {}", fault.word(), outcome.sentence)),
-        (None, Some(why)) => (Exit::Unknown, format!("not carried out as asked: {why}")),
+        (None, Some(why)) => (Exit::Unknown, format!("not replayed as requested: {why}")),
         (None, None) => (Exit::Held, format!("held; the case expects: {}", case.expects)),
     };
     let found = json!({ "headline": headline, "trace": outcome.trace });

@@ -37,7 +37,7 @@ fn two_blocks_are_measured_stored_and_inconclusive() {
     assert!(said.contains("2 blocks cannot decide 3 comparisons: that needs at least 7"), "{said}");
     assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
     assert!(
-        shown.trim_start().starts_with("Inconclusive: whether B is worse than A is not known"),
+        shown.trim_start().starts_with("Inconclusive: it is unknown whether B is worse than A"),
         "{shown}"
     );
     // And every run has left its directory, with the block's seed and the changes of its side

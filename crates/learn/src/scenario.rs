@@ -180,7 +180,7 @@ impl Learnt<'_> {
             counted(replayed.locks as u64, "lock", "locks"),
         ];
         let assumed = [
-            Some(format!("{contenders} sessions: half as many again as had requests at once")),
+            Some(format!("{contenders} sessions: 1.5 times as many as had requests at once")),
             (window.to_ms - window.from_ms == REPLAYED_MS)
                 .then(|| "the busiest ten minutes stand for the whole time".to_owned()),
             (self.family.endings.gave_up > 0)

@@ -159,7 +159,7 @@ pub(super) async fn measure(
         Some(stored) => {
             resume::same_trials(&plan, &stored.trials)?;
             if let Some(ran) = run::whole(&plan, &stored.trials) {
-                progress.note("all trials are there; only the results must be finished");
+                progress.note("all trials exist; only the results must be finished");
                 let run = ran.ended(stored.run.run.clone());
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
                 let showing = Showing::of(&args.concluding, args.opening.quiet);

@@ -190,7 +190,7 @@ impl OpenEnsemble {
             config.push(("kept awake by".to_owned(), how));
         }
         if self.started.is_some() {
-            config.push(("nodes may be touched by".to_owned(), "an identity of the run".to_owned()));
+            config.push(("nodes are accessible to".to_owned(), "an identity of the run".to_owned()));
         }
         EnsembleInfo {
             kind: kind.into(),

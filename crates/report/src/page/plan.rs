@@ -107,8 +107,8 @@ fn curve(plan: &PlanFile) -> Block {
     let rings =
         if is_measured { " Rings: measured by the verification, at the same rate per lock." } else { "" };
     let caption = format!(
-        "Lines: predicted; shaded: the 90 % interval; markers: the rate asked about.{rings} A line ends about where the \
-         objective breaks, or at the end of the measured range."
+        "Lines: predicted; shaded: the 90 % interval; markers: the rate asked about.{rings} A line ends \
+         about where the objective is missed, or at the end of the measured range."
     );
     let limit = Some(question.objective.limit).filter(|_| figure == question.objective.figure);
     let y = Axis::durations(&figure.to_string(), series.iter().flat_map(Curve::heights).chain(limit));

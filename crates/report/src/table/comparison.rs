@@ -84,7 +84,7 @@ pub(crate) fn sides(compared: &Comparison) -> [String; 2] {
             .runs
             .iter()
             .map(|run| {
-                let commit = run.tool_commit.as_deref().unwrap_or("of no commit");
+                let commit = run.tool_commit.as_deref().unwrap_or("of unknown commit");
                 format!(
                     "{} of {} by {} {commit} on {}",
                     run.scenario, run.started_at, run.tool_version, run.host

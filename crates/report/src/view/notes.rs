@@ -96,7 +96,7 @@ impl View<'_> {
         let name = self.name(cell);
         Some(match nodes > 0.0 {
             true => format!(
-                "nodes left: {name}: {} per acquisition{growth}; servers remove empty containers among them",
+                "nodes left: {name}: {} per acquisition{growth}; of these, servers remove empty containers",
                 number(nodes)
             ),
             false => format!("nodes left: {name}: none"),
