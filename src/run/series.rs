@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "when it began is a label, how long it takes is only shown, and deadlines are no measurements"
+    reason = "the start time is only a label, the duration is only shown, and deadlines are not measurements"
 )]
 
 use std::collections::BTreeMap;

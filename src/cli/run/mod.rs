@@ -49,7 +49,7 @@ use part::WorkerPlace;
 use progress::Progress;
 use sharing::Sharing;
 
-#[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
+#[expect(clippy::disallowed_methods, reason = "the start time of a run is only a label")]
 pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
     let (outputs, began) = (args.outputs.prepare()?, SystemTime::now());
     let named = args.scenario.clone().or(args.resume.clone()).unwrap_or_default();
@@ -97,7 +97,7 @@ fn nothing_to_do(
 }
 
 /// Runs the trials of the scenario, or the missing ones of a resumed run.
-#[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
+#[expect(clippy::disallowed_methods, reason = "the start time of a run is only a label")]
 pub(super) async fn measure(
     args: RunArgs,
     file: ScenarioFile,
@@ -253,7 +253,7 @@ struct RunInProgress {
 }
 
 impl RunInProgress {
-    #[expect(clippy::disallowed_methods, reason = "when a run ended is a label")]
+    #[expect(clippy::disallowed_methods, reason = "the end time of a run is only a label")]
     async fn measure(
         mut self,
         stored: Option<StoredRun>,

@@ -421,7 +421,8 @@ impl Needs {
         }
         if self.0.contains(&Capability::Proxies) && access.wants_kerberos() {
             return Err(Error::usage(
-                "Kerberos needs the servers' names, and faults of connections put a proxy in between: leave the faults or \
+                "Kerberos needs the servers' names, and connection faults put a proxy in between: leave \
+                 the faults or \
                  --sasl gssapi out",
             ));
         }

@@ -290,7 +290,11 @@ pub fn power(power: &Power, style: Style) -> String {
     let printed = Printed {
         outcome: power_headline(power),
         tables: vec![table],
-        basis: vec!["A change within a metric's margin fails nothing: lower --margin with it.".to_owned()],
+        basis: vec![
+            "A change within a metric's margin does not count as a regression: lower --margin as \
+            well."
+                .to_owned(),
+        ],
         ..Printed::default()
     };
     printed.text(style)
