@@ -209,7 +209,7 @@ impl OpenEnsemble {
             Servers::Fresh(local) => local.close(),
             Servers::Contained(compose) => {
                 if let Err(error) = compose.save_logs(&self.logs) {
-                    output::warn(format!("the servers' logs could not be kept: {error}"));
+                    output::warn(format!("the servers' logs could not be saved: {error}"));
                 }
                 if let Err(why) = compose.close() {
                     output::warn(format!("containers stay behind until the next run: {why}"));

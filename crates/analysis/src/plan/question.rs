@@ -265,9 +265,7 @@ pub fn objective(text: &str) -> Result<Objective, String> {
     if fits && objective.limit > 0.0 {
         return Ok(objective);
     }
-    Err(format!(
-        "a wait must stay below a limit, throughput or won_share above one that is more than 0; {EXAMPLE}"
-    ))
+    Err(format!("a wait needs an upper limit, throughput and won_share a lower limit above 0; {EXAMPLE}"))
 }
 
 /// The prediction for a metric; `None` if the metric is not predicted.
