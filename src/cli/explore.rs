@@ -363,7 +363,7 @@ mod tests {
         let explored = lock("predecessor-watch watch=exists").unwrap();
         assert_eq!(explored.label, "predecessor-watch watch=exists");
         assert!(lock("curator-mutexx").unwrap_err().to_string().contains("curator-mutex"));
-        assert!(lock("curator-mutex fast").unwrap_err().to_string().contains("`fast` is no parameter"));
+        assert!(lock("curator-mutex fast").unwrap_err().to_string().contains("`fast` is not a parameter"));
         assert!(lock("curator-mutex fast=1").is_err());
     }
 
@@ -385,6 +385,6 @@ mod tests {
         std::fs::write(file.path(), case(1).to_string()).unwrap();
         assert_eq!(read_case(file.path()).unwrap().lock, "count");
         std::fs::write(file.path(), "{}").unwrap();
-        assert!(read_case(file.path()).unwrap_err().to_string().contains("no case"));
+        assert!(read_case(file.path()).unwrap_err().to_string().contains("not an exploration case"));
     }
 }

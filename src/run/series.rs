@@ -520,7 +520,7 @@ mod tests {
             |asked| Series::open(&opening(parent.path(), Some(&path), asked)).err().unwrap().to_string();
         assert!(told("x").contains("is in use"), "{}", told("x"));
         drop(series);
-        assert!(told("y").contains("another question"), "{}", told("y"));
+        assert!(told("y").contains("other options"), "{}", told("y"));
     }
 
     #[test]

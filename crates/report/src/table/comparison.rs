@@ -118,7 +118,7 @@ pub(crate) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Gr
         .explained(ratio_explained(compared))
         .words("interval", |row| interval(row))
         .explained(format!(
-            "of new/base, with a confidence of {} at least; exact: counts that the load determines",
+            "of new/base, with a confidence of at least {}; exact: counts that the load determines",
             percent(1.0 - compared.terms.alpha)
         ))
         .numbers("reps", |row| repetitions(row))
