@@ -1,4 +1,4 @@
-//! Embeds the commit that the program was built from, which results name, and the built-in scenarios.
+//! Gives the program its commit, which results name, the date of that commit, and the scenarios that it runs by name.
 
 #![allow(clippy::expect_used, reason = "a build that lacks what cargo promises cannot go on")]
 
@@ -8,7 +8,11 @@ use std::process::Command;
 
 fn main() {
     ship_scenarios();
-    println!("cargo:rustc-env=ZKLOCKBENCH_COMMIT={}", commit().unwrap_or_default());
+    let (commit, date) = commit().or_else(packaged_commit).unwrap_or_default();
+    println!("cargo:rustc-env=ZKLOCKBENCH_COMMIT={commit}");
+    // How `--version` names it, as rustc does: (6bfd26b48f2a 2026-11-29).
+    let built_from = [commit, date].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    println!("cargo:rustc-env=ZKLOCKBENCH_BUILT_FROM={built_from}");
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo:rerun-if-changed={log}");
     }
@@ -49,11 +53,27 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The commit, with `-dirty` where tracked files differ from it; `None` outside a checkout.
-fn commit() -> Option<String> {
+/// The commit, with `-dirty` where tracked files differ from it, and its date; `None` outside a checkout of this repository. A
+/// package of these sources may be unpacked inside another repository, whose commit says nothing about them.
+fn commit() -> Option<(String, String)> {
+    if !git(&["rev-parse", "--show-prefix"])?.is_empty() || Path::new(PACKAGED).exists() {
+        return None;
+    }
     let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
-    Some(if changed.is_empty() { hash } else { format!("{hash}-dirty") })
+    let date = git(&["show", "--no-patch", "--format=%cs", "HEAD"])?;
+    Some((if changed.is_empty() { hash } else { format!("{hash}-dirty") }, date))
+}
+
+/// File in which `cargo package` and `scripts/package` record the commit.
+const PACKAGED: &str = ".cargo_vcs_info.json";
+
+/// The commit that a package was made from, and its date, which cargo does not record.
+fn packaged_commit() -> Option<(String, String)> {
+    let text = std::fs::read_to_string(PACKAGED).ok()?;
+    let field =
+        |name: &str| Some(text.split_once(&format!("\"{name}\": \""))?.1.split_once('"')?.0.to_owned());
+    Some((field("sha1")?.get(..12)?.to_owned(), field("date").unwrap_or_default()))
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

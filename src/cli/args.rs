@@ -15,8 +15,8 @@ use super::run::metrics;
 use super::scenario_file::Overrides;
 use super::scenario_source::SHIPPED;
 use super::shared_args::{
-    AccessArgs, ConcludingArgs, GeneratorArgs, InstallArgs, Judging, OpeningArgs, PlaceArgs, SEEDS,
-    duration_within, run_id,
+    AccessArgs, CONNECT_VARIABLE, ConcludingArgs, GeneratorArgs, InstallArgs, Judging, OpeningArgs,
+    PlaceArgs, SEEDS, duration_within, run_id,
 };
 use super::sweep::question::SweepArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
@@ -49,10 +49,10 @@ pub struct Cli {
     pub command: Command,
 }
 
-const VERSION: &str = if env!("ZKLOCKBENCH_COMMIT").is_empty() {
+const VERSION: &str = if env!("ZKLOCKBENCH_BUILT_FROM").is_empty() {
     env!("CARGO_PKG_VERSION")
 } else {
-    concat!(env!("CARGO_PKG_VERSION"), " (", env!("ZKLOCKBENCH_COMMIT"), ")")
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("ZKLOCKBENCH_BUILT_FROM"), ")")
 };
 
 /// The commands.
@@ -242,7 +242,7 @@ pub struct LearnArgs {
     #[arg(long, value_name = "TIME", value_parser = duration_within("0s", "1m"))]
     pub handoff: Option<Duration>,
     /// Watch this ensemble instead of reading logs; ZooKeeper 3.6 or later. Nothing is written
-    #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with = "directories")]
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT", env = CONNECT_VARIABLE, conflicts_with = "directories")]
     pub connect: Option<String>,
     /// How long to watch
     #[arg(long = "for", value_name = "TIME", default_value = "10m", conflicts_with = "directories", value_parser = duration_within("1s", "7d"))]
@@ -549,7 +549,7 @@ pub struct UpArgs {
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// The ensemble
-    #[arg(long, value_name = "HOST:PORT,…/CHROOT", required_unless_present = "docker")]
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT", env = CONNECT_VARIABLE, required_unless_present = "docker")]
     pub connect: Option<String>,
     /// Clean up Docker instead: containers, networks and volumes left by killed --compose runs
     #[arg(long, conflicts_with_all = ["connect", "run_id"])]

@@ -13,6 +13,7 @@ use super::output;
 use zklockbench_analysis::compare::{Ask, Comparison, Side, compare, differences};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_utc, counted, shown};
+use zklockbench_report::{Columns, Style, table_text};
 use zklockbench_results::Baseline;
 
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
@@ -85,17 +86,15 @@ fn list(args: &BaselineListArgs) -> Result<Exit, Error> {
 }
 
 fn print(baselines: &[Baseline]) -> Result<(), Error> {
-    let rows = baselines.iter().map(|one| {
-        let run = &one.run;
-        [
-            shown(&one.commit, 40),
-            date(run.started_at),
-            shown(&run.scenario, 40),
-            shown(&run.host.hostname, 24),
-            counted(run.trials, "trial", "trials"),
-        ]
-    });
-    output::data(&aligned(&rows.collect::<Vec<_>>()))?;
+    let table = Columns::<&Baseline>::new()
+        .words("commit", |one| shown(&one.commit, 40))
+        .words("date", |one| date(one.run.started_at))
+        .words("scenario", |one| shown(&one.run.scenario, 40))
+        .words("host", |one| shown(&one.run.host.hostname, 24))
+        .words("size", |one| counted(one.run.trials, "trial", "trials"))
+        .grid("", 0, baselines)
+        .table;
+    output::data(&table_text(&table, Style { width: None, ..output::style() }))?;
     if baselines.is_empty() {
         output::note("the store is empty; `zklockbench baseline add RUN` adds a run");
     }
@@ -104,18 +103,6 @@ fn print(baselines: &[Baseline]) -> Result<(), Error> {
 
 fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string().chars().take(10).collect()
-}
-
-/// A table whose columns are as wide as their widest text, headings included.
-fn aligned(rows: &[[String; 5]]) -> String {
-    let headings = ["commit", "date", "scenario", "host", "size"].map(str::to_owned);
-    let all = || std::iter::once(&headings).chain(rows);
-    let widths = [0, 1, 2, 3, 4].map(|at| all().map(|row| row[at].chars().count()).max().unwrap_or(0));
-    let line = |row: &[String; 5]| {
-        let cells: Vec<_> = row.iter().zip(widths).map(|(text, width)| format!("{text:width$}")).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    all().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {

@@ -17,9 +17,9 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport, Overlaps};
 use zklockbench_record::history::LockKind;
 use zklockbench_record::{Judged, RunEnding, Trial};
-use zklockbench_report::Style;
-use zklockbench_report::document::{self, Block, Document, Section, numbers, words};
+use zklockbench_report::document::{self, Block, Document, Section};
 use zklockbench_report::page::{filled, noted, section, table};
+use zklockbench_report::{Columns, Style};
 use zklockbench_results::history::{HistoryReader, lines_at};
 use zklockbench_results::{StoredRun, layout};
 
@@ -305,45 +305,40 @@ fn troubles(lock: &LockReport) -> u64 {
 }
 
 fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
-    let columns = vec![
-        words("lock"),
-        words("kind"),
-        numbers("acquired", 0),
-        numbers("waited", 0),
-        numbers("violations", 0),
-        numbers("zombies", 2),
-        numbers("uncertain", 4),
-        numbers("longest together", 3),
-        numbers("too early", 1),
-        numbers("stale writes", 5),
-        numbers("rejected", 6),
-        numbers("stuck", 1),
-    ];
-    document::Table { columns, labels: 1, rows: locks.map(row).collect() }
-}
-
-fn row(lock: &LockReport) -> Vec<document::Value> {
     use document::Value;
     // An unchecked property must not look like a count of 0.
-    let of = |count: u64, looked_at: bool| if looked_at { Value::Count(count) } else { Value::NotMeasured };
-    let writes = &lock.writes;
-    let written = writes.accepted + writes.stale_rejected + writes.other_rejected > 0;
-    let longest = lock.violations.longest_us.max(lock.zombies.longest_us).max(lock.uncertain.longest_us);
-    let overlaps = lock.violations.count + lock.zombies.count + lock.uncertain.count;
-    vec![
-        lock.name.as_str().into(),
-        lock.kind.name().into(),
-        Value::Count(lock.acquired),
-        Value::Count(lock.waited),
-        Value::Count(lock.violations.count),
-        Value::Count(lock.zombies.count),
-        Value::Count(lock.uncertain.count),
-        if overlaps > 0 { Value::Duration(longest as f64) } else { Value::NotMeasured },
-        of(lock.order.too_early, lock.order.compared > 0),
-        of(writes.stale_accepted, written),
-        of(writes.stale_rejected, written),
-        Value::Count(lock.stuck),
-    ]
+    let if_any = |count: u64, looked_at: bool| if looked_at { count.into() } else { Value::NotMeasured };
+    let if_written = |lock: &LockReport, count: u64| {
+        let writes = &lock.writes;
+        if_any(count, writes.accepted + writes.stale_rejected + writes.other_rejected > 0)
+    };
+    let longest = |lock: &&LockReport| {
+        let all = [lock.violations, lock.zombies, lock.uncertain];
+        let together = all.into_iter().filter(|overlaps| overlaps.count > 0);
+        Value::or_missing(together.map(|overlaps| overlaps.longest_us).max(), |us| Value::Duration(us as f64))
+    };
+    Columns::<&LockReport>::new()
+        .words("lock", |lock| lock.name.as_str())
+        .words("kind", |lock| lock.kind.name())
+        .numbers("acquired", |lock| lock.acquired)
+        .numbers("waited", |lock| lock.waited)
+        .numbers("violations", |lock| lock.violations.count)
+        .numbers("zombies", |lock| lock.zombies.count)
+        .spare(2)
+        .numbers("uncertain", |lock| lock.uncertain.count)
+        .spare(4)
+        .numbers("longest together", longest)
+        .spare(3)
+        .numbers("too early", |lock| if_any(lock.order.too_early, lock.order.compared > 0))
+        .spare(1)
+        .numbers("stale writes", |lock| if_written(lock, lock.writes.stale_accepted))
+        .spare(5)
+        .numbers("rejected", |lock| if_written(lock, lock.writes.stale_rejected))
+        .spare(6)
+        .numbers("stuck", |lock| lock.stuck)
+        .spare(1)
+        .grid("", 1, locks)
+        .table
 }
 
 /// The first finding, or the first few of each kind if all are requested, with only the lines that show it.
@@ -402,19 +397,16 @@ fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section>
 
 /// Sections of the page on a run; `changed` are verdicts that differ from the recorded ones.
 fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
-    let columns =
-        vec![words("trial"), words("strategy"), numbers("contenders", 0), words("verdict"), words("why")];
-    let row = |trial: &Trial| {
-        vec![
-            document::Value::Count(trial.spec.index as u64),
-            trial.spec.strategy.label.as_str().into(),
-            document::Value::Count(trial.spec.contenders as u64),
-            document::Value::judged(&trial.judged.verdict, trial.judged.is_only_stuck()),
-            trial.judged.why.clone().unwrap_or_default().into(),
-        ]
-    };
-    let trials = document::Table { columns, labels: 1, rows: trials.iter().map(row).collect() };
-    let trials = table("The verdict on each trial", trials, "");
+    let trials = Columns::<&Trial>::new()
+        .words("trial", |trial| trial.spec.index as u64)
+        .words("strategy", |trial| trial.spec.strategy.label.as_str())
+        .numbers("contenders", |trial| trial.spec.contenders as u64)
+        .words("verdict", |trial| {
+            document::Value::judged(&trial.judged.verdict, trial.judged.is_only_stuck())
+        })
+        .words("why", |trial| trial.judged.why.clone().unwrap_or_default())
+        .grid("", 1, trials);
+    let trials = table("The verdict on each trial", trials.table, "");
     vec![
         section("trials", "Trials", trials),
         section("changed", "Verdicts that differ from the record", noted(changed.to_vec())),

@@ -1,6 +1,5 @@
 //! `strategies`, `faults` and `scenarios`: lists all of a kind, one per row, or describes the named one.
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
 use super::args::{FaultsArgs, ScenariosArgs, StrategiesArgs};
@@ -12,6 +11,7 @@ use zklockbench_core::catalog::fault::{Ends, FaultCard};
 use zklockbench_core::catalog::{LockCard, Param};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_ensemble::fault;
+use zklockbench_report::{Columns, Style, table_text};
 use zklockbench_scenario::did_you_mean;
 
 trait Listing: Sized {
@@ -25,12 +25,16 @@ trait Listing: Sized {
 
     fn name(&self) -> &'static str;
 
-    fn list(all: &[Self]) -> String;
+    /// Columns of the list: a name, a text that may continue on further lines, and others.
+    fn columns<'c>() -> Columns<'c, &'c Self>;
 
     fn describe(&self) -> String;
 
     fn machine(&self) -> Value;
 }
+
+/// Least width of a list.
+const WIDTH: u16 = 80;
 
 fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
     let chosen = match named {
@@ -40,7 +44,9 @@ fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
     let all: Vec<Value> = chosen.iter().map(T::machine).collect();
     output::tell(T::COMMAND, Exit::Held, &json!({ T::COMMAND: all }), || {
         if named.is_none() {
-            return output::data(&T::list(&chosen));
+            let list = T::columns().grid("", 2, &chosen).table;
+            let width = Some(output::width().unwrap_or(WIDTH).max(WIDTH));
+            return output::data(&table_text(&list, Style { width, ..output::style() }));
         }
         let text: String = chosen.iter().map(T::describe).collect();
         if T::IS_PROSE { output::text(&text) } else { output::data(&text) }
@@ -74,31 +80,6 @@ fn params(params: &[Param]) -> Vec<Value> {
     params.iter().map(one).collect()
 }
 
-/// Width of a list if the terminal's width is unknown.
-const WIDTH: u16 = 80;
-
-/// One row for each item below a heading, no wider than the terminal; long text in the second column continues on the
-/// next lines.
-fn table<const COLUMNS: usize>(
-    heading: [&str; COLUMNS],
-    rows: impl Iterator<Item = [String; COLUMNS]>,
-) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.force_no_tty().set_width(output::width().unwrap_or(WIDTH).max(WIDTH));
-    table.set_header(heading);
-    rows.for_each(|row| {
-        table.add_row(row);
-    });
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if at + 1 < COLUMNS { 2 } else { 0 }));
-        if at != 1 {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
 pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
     print(zklockbench_locks::cards(), args.name.as_deref())
 }
@@ -111,9 +92,8 @@ impl Listing for LockCard {
         self.name
     }
 
-    fn list(all: &[Self]) -> String {
-        let row = |card: &Self| [card.marked_name(), card.summary.to_owned()];
-        table(["STRATEGY", "HOW"], all.iter().map(row))
+    fn columns<'c>() -> Columns<'c, &'c Self> {
+        Columns::<&Self>::new().words("strategy", |card| card.marked_name()).words("how", |card| card.summary)
     }
 
     fn describe(&self) -> String {
@@ -186,9 +166,9 @@ impl Listing for FaultCard {
         self.name
     }
 
-    fn list(all: &[Self]) -> String {
-        let row = |card: &Self| [card.name, card.summary, card.targets.noun()].map(str::to_owned);
-        table(["FAULT", "WHAT", "HITS"], all.iter().map(row))
+    fn columns<'c>() -> Columns<'c, &'c Self> {
+        let named = Columns::<&Self>::new().words("fault", |card| card.name);
+        named.words("what", |card| card.summary).words("hits", |card| card.targets.noun())
     }
 
     fn describe(&self) -> String {
@@ -243,8 +223,8 @@ impl Listing for Shipped {
         self.name
     }
 
-    fn list(all: &[Self]) -> String {
-        table(["SCENARIO", "ASKS"], all.iter().map(|one| [one.name.to_owned(), one.description()]))
+    fn columns<'c>() -> Columns<'c, &'c Self> {
+        Columns::<&Self>::new().words("scenario", |one| one.name).words("asks", |one| one.description())
     }
 
     fn describe(&self) -> String {

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 
 use zklockbench_analysis::compare::Terms;
@@ -59,7 +60,7 @@ pub struct Margin {
 #[derive(Debug, Clone, Default, Args)]
 pub struct PlaceArgs {
     /// Run against this ensemble instead of a local one
-    #[arg(long, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = ["servers", "data_dir"])]
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT", env = CONNECT_VARIABLE, conflicts_with_all = ["servers", "data_dir"])]
     pub connect: Option<String>,
     /// Run against servers in containers, brought up from this Compose file and taken down afterwards
     #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
@@ -141,6 +142,23 @@ pub struct OpeningArgs {
     pub sharing: SharingArgs,
     #[command(flatten)]
     pub access: AccessArgs,
+}
+
+/// Variable with an ensemble to use where the command line names no other.
+pub const CONNECT_VARIABLE: &str = "ZKLOCKBENCH_CONNECT";
+
+/// Lets options of the command line that exclude `--connect` override its variable, which clap would report as a conflict. Must be
+/// called before there are threads.
+#[allow(unsafe_code, reason = "children must not be given the variable either")]
+pub fn or_without_connect_variable<T>(parse: impl Fn() -> Result<T, clap::Error>) -> Result<T, clap::Error> {
+    parse().or_else(|error| {
+        if error.kind() != ErrorKind::ArgumentConflict || std::env::var_os(CONNECT_VARIABLE).is_none() {
+            return Err(error);
+        }
+        // SAFETY: no other thread has been started that could read the environment.
+        unsafe { std::env::remove_var(CONNECT_VARIABLE) };
+        parse()
+    })
 }
 
 /// Variables that a series passes on to each of its runs.

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use stage::Stage;
+use zklockbench_core::worded;
 use zklockbench_locks::driver::protocol::Ready;
 use zklockbench_locks::driver::{DriverCommand, DriverError, Process};
 use zklockbench_zk::{Failure, runtime};
@@ -131,25 +132,16 @@ pub struct Finding {
     pub advice: Option<&'static str>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    Ok,
-    Failed,
-    /// The driver does not declare what is checked.
-    NotTried,
-    /// The ensemble failed.
-    Unknown,
-}
-
-impl Outcome {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failed => "FAILED",
-            Self::NotTried => "not tried",
-            Self::Unknown => "unknown",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Outcome by word {
+        Ok = "ok",
+        Failed = "FAILED",
+        /// The driver does not declare what is checked.
+        NotTried = "not tried",
+        /// The ensemble failed.
+        Unknown = "unknown",
     }
 }
 

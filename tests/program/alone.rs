@@ -1,6 +1,7 @@
 //! Tests that a busy host would spoil: `scripts/test --long` runs them after everything else, one after the other.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 use zklockbench_analysis::compare::ComparisonVerdict;
@@ -8,6 +9,7 @@ use zklockbench_analysis::compare::ComparisonVerdict;
 use crate::ab::{only, read};
 use crate::support::ensemble;
 use crate::support::program::{Bench, stderr, stdout, went_through};
+use crate::support::skip::skipped;
 
 const LOAD: &str = "name = \"compared\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nwarm_up = \"200ms\"\n\
     warm_up_at_most = \"200ms\"\nduration = \"1s\"\nrepetitions = 5\nsession_timeout = \"10s\"\n";
@@ -113,4 +115,47 @@ fn two_consecutive_calibrations_of_one_ensemble_give_the_same_floor() {
     assert!(bench.output(&["ensemble", "down"]).status.success());
     // Then two consecutive results agree within a tenth
     assert!(agree(&floors), "{floors:?}");
+}
+
+/// Longest acceptable time of `run quick` in a bare system.
+const FIRST_ANSWER_S: u64 = 90;
+
+#[test]
+#[ignore = "long, alone"]
+fn packages_work_in_bare_systems_and_answer_within_90_seconds() {
+    let dist = tempfile::tempdir().unwrap();
+    let mut told = String::new();
+    for script in ["package", "try-packages"] {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts").join(script);
+        let output = Command::new(&script).arg(dist.path()).output().unwrap();
+        let said = stderr(&output);
+        if output.status.code() == Some(3) {
+            return skipped(said.lines().last().unwrap_or_default());
+        }
+        assert!(output.status.success(), "{}: {said}{}", script.display(), stdout(&output));
+        told += &stdout(&output);
+    }
+    println!("{told}");
+    let took = told.lines().find_map(|line| line.strip_prefix("deb: first answer of run quick: "));
+    let took: u64 = took.unwrap().trim_end_matches(" s").parse().unwrap();
+    if took > FIRST_ANSWER_S {
+        skipped(format!("a slow host: run quick took {took} s, more than {FIRST_ANSWER_S}"));
+    }
+    // What is published can be checked
+    let sums = Command::new("sha256sum")
+        .args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(dist.path())
+        .output();
+    let sums = stdout(&sums.unwrap());
+    assert!(sums.lines().count() >= 4 && sums.lines().all(|line| line.ends_with(": OK")), "{sums}");
+    let bill =
+        sums.lines().find_map(|line| line.strip_suffix(": OK").filter(|name| name.ends_with(".cdx.json")));
+    let bill: Value =
+        serde_json::from_slice(&std::fs::read(dist.path().join(bill.unwrap())).unwrap()).unwrap();
+    let names: Vec<&str> =
+        bill["components"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(
+        names.contains(&"tokio") && names.contains(&"DejaVuSans") && !names.contains(&"proptest"),
+        "{names:?}"
+    );
 }

@@ -126,6 +126,29 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
 }
 
 #[test]
+#[ignore = "long: needs prometheus-node-exporter"]
+fn node_exporter_passes_on_the_metrics_of_a_run() {
+    // Given the metrics of the example run, where Debian's node_exporter looks for files
+    let bench = Bench::with(SHORT);
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
+    bench.shows(&format!("export '{example}' --openmetrics zklockbench.prom"));
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut command = Command::new("prometheus-node-exporter");
+    command.args(["--collector.disable-defaults", "--collector.textfile"]);
+    command.arg(format!("--collector.textfile.directory={}", bench.dir.path().display()));
+    command.arg(format!("--web.listen-address={address}")).stderr(Stdio::null());
+    let Ok(exporter) = command.spawn().map(Bounded) else {
+        return skipped("no node_exporter (Debian: prometheus-node-exporter)");
+    };
+    eventually("node_exporter answers", Duration::from_secs(30), || get(&address, "/metrics").is_some());
+    let shown = get(&address, "/metrics").unwrap();
+    drop(exporter);
+    // Then it reads them all, and shows them
+    assert_eq!(sample(&shown, "node_textfile_scrape_error "), Some(0.0), "{shown}");
+    assert!(sample(&shown, "zklockbench_acquisitions_total{").is_some_and(|count| count > 0.0), "{shown}");
+}
+
+#[test]
 fn a_used_port_or_unwritable_output_ends_a_run_before_anything_starts() {
     let bench = Bench::with(SHORT);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -76,6 +76,25 @@ fn colours_follow_the_option_and_the_version_names_its_commit() {
 }
 
 #[test]
+fn the_variable_for_an_ensemble_yields_to_options_that_name_another() {
+    let bench = Bench::new();
+    for (options, expected) in [
+        ("", "ensemble: existing, first.invalid:1"),
+        ("--connect second.invalid:2", "ensemble: existing, second.invalid:2"),
+        ("--servers 3", "ensemble: own, 3 servers"),
+        ("--data-dir data", "ensemble: own, 3 servers"),
+    ] {
+        let mut command = bench.typed(&format!("validate quick {options}"));
+        let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();
+        assert!(stdout(&output).contains(expected), "{options}: {}{}", stdout(&output), stderr(&output));
+    }
+    // Options that exclude each other still do
+    let mut command = bench.typed("validate quick --connect second.invalid:2 --servers 3");
+    let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+}
+
+#[test]
 fn mistakes_are_reported_as_json() {
     let bench = Bench::with(BROKEN);
     let [told, by_run] = ["validate", "run"].map(|command| -> serde_json::Value {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use zklockbench_record::Trial;
 
 use crate::drivers::{documented, mine};
+use crate::support::ensemble;
 use crate::support::foreign::{self, KAZOO};
 use crate::support::program::{Answers, Bench, Ended, measured_within, stderr, stdout};
 
@@ -42,9 +43,11 @@ impl Checked {
     }
 }
 
-/// Checks a lock of a driver, with all checks unless `only` names some.
+/// Checks a lock of a driver on the shared ensemble, with all checks unless `only` names some.
 fn check(bench: &Bench, driver: &str, lock: &str, only: &[&str]) -> Checked {
-    let mut words = vec!["driver", "check", driver, "--lock", lock, "--data-dir", "data", "--json"];
+    let connect = ensemble::place_on_shared();
+    let mut words = vec!["driver", "check", driver, "--lock", lock, "--connect", &connect, "--json"];
+    words.push("--allow-saturation"); // other tests are connected
     words.extend(only.iter().flat_map(|name| ["--only", name]));
     Checked::of(&bench.output(&words))
 }

@@ -10,7 +10,9 @@
 )]
 
 mod ab;
+mod action;
 mod alone;
+mod articles_classes;
 mod calibration;
 mod ci;
 mod command_line;

@@ -1,10 +1,11 @@
 //! Output for CI: each format of a real run, and of records whose names try to break out of the syntax.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use regex::Regex;
 use serde_json::Value;
 use zklockbench_analysis::compare::{Ask, Regression, Side, compare};
 use zklockbench_analysis::gate::Outcome;
@@ -308,12 +309,99 @@ fn prometheus_own_parser_reads_the_metrics_and_their_names() {
     let read = feed(&python, PARSE, &openmetrics::render(&example()));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
     assert!(read.contains("gauge\tzklockbench_wait_seconds\tcurator-mutex\t"), "{read}");
-    // And the parser does refuse something
+    // Readers of the older format see counters as such, too
+    let parse = PARSE.replace("openmetrics.parser", "parser");
+    let read = feed(&python, &parse, &openmetrics::plain(&openmetrics::render(&example())));
+    assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
+    // And the parser is one
     let broken = openmetrics::render(&example()).replace("# EOF", "");
     assert_eq!(feed(&python, PARSE, &broken), "");
 }
 
-/// A Python with that module: the first on the path, or the system's, for which Debian's packages are.
+/// Queries of the dashboard with values for its variables.
+fn dashboard_queries() -> Vec<String> {
+    let dashboard = json(&std::fs::read_to_string(root().join("docs/grafana/zklockbench.json")).unwrap());
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+    let names: Vec<&str> = variables.map(|variable| variable["name"].as_str().unwrap()).collect();
+    let filled = |target: &Value| {
+        let query = target["expr"].as_str().unwrap().replace("$__rate_interval", "1m");
+        names.iter().fold(query, |query, name| query.replace(&format!("${name}"), ".*"))
+    };
+    targets.map(filled).collect()
+}
+
+#[test]
+fn the_dashboard_asks_only_for_metrics_and_labels_that_a_run_exports() {
+    let text = live().render(records::began());
+    // Labels by the name of the samples that have them; a server adds the instance.
+    let mut exported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let label = Regex::new("([a-z_]+)=").unwrap();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, rest) = line.split_once('{').unwrap();
+        let labels = label.captures_iter(rest).map(|found| found[1].to_owned());
+        exported.entry(name.to_owned()).or_default().extend(labels.chain(["instance".to_owned()]));
+    }
+    let selector = Regex::new(r"(zklockbench_[a-z_]+)\{([^}]*)\}").unwrap();
+    let queries = dashboard_queries();
+    assert!(queries.len() >= 10, "{queries:?}");
+    for query in queries {
+        assert!(!query.contains('$'), "no value for a variable in {query}");
+        let asked: Vec<_> = selector.captures_iter(&query).collect();
+        assert_eq!(asked.len(), query.matches("zklockbench_").count(), "{query}");
+        for one in asked {
+            let labels = exported.get(&one[1]).unwrap_or_else(|| panic!("no run exports {}", &one[1]));
+            for label in label.captures_iter(&one[2]) {
+                assert!(labels.contains(&label[1]), "{query}: {} has no label {}", &one[1], &label[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn prometheus_own_tool_accepts_metrics_and_the_queries_of_the_dashboard() {
+    if !depth::is_long() {
+        return;
+    }
+    let promtool = |words: &[&str], input: &str| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), input).unwrap();
+        let stdin = std::fs::File::open(file.path()).unwrap();
+        let mut command = Command::new("promtool");
+        command.args(words).stdin(stdin);
+        if words.contains(&"rules") {
+            command.arg(file.path());
+        }
+        let output = command.output().ok()?;
+        Some((
+            output.status.success(),
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+        ))
+    };
+    for text in
+        [openmetrics::render(&example()), openmetrics::render(&hostile()), live().render(records::began())]
+    {
+        let Some((accepted, told)) = promtool(&["check", "metrics"], &openmetrics::plain(&text)) else {
+            return skipped("no promtool (Debian: prometheus)");
+        };
+        assert!(accepted, "{told}");
+    }
+    let rules = |queries: &[String]| {
+        let rule = |query: &String| serde_json::json!({ "record": "a", "expr": query });
+        let all: Vec<Value> = queries.iter().map(rule).collect();
+        serde_json::json!({ "groups": [{ "name": "dashboard", "rules": all }] }).to_string()
+    };
+    // Equal names of rules are only a remark.
+    let (accepted, told) =
+        promtool(&["check", "rules", "--lint=none"], &rules(&dashboard_queries())).unwrap();
+    assert!(accepted, "{told}");
+    // And the tool refuses something
+    assert!(!promtool(&["check", "metrics"], "a{").unwrap().0);
+    assert!(!promtool(&["check", "rules", "--lint=none"], &rules(&["rate(".into()])).unwrap().0);
+}
+
+/// A Python that has that module: the first on the path, or the system's, which Debian's packages are for.
 fn python_with(module: &str) -> Option<String> {
     let has = |python: &&str| {
         let asked = Command::new(python).args(["-c", &format!("import {module}")]).output();

@@ -15,6 +15,7 @@ mod arrival_schedule;
 mod articles;
 mod baselines;
 mod batch_costs;
+mod built_from;
 mod ci_outputs;
 mod ci_pipelines;
 mod compare;

@@ -1,25 +1,29 @@
 //! Every included scenario is valid, matches its file name, and takes the promised time.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::generated_docs::assert_fresh;
 use zklockbench_ensemble::fault;
 use zklockbench_scenario::{Parsed, TrialPlan, parse};
 
-/// Every included scenario, as name and text.
-pub fn shipped() -> Vec<(String, String)> {
+/// Every shipped scenario, its path before its text.
+fn files() -> impl Iterator<Item = (PathBuf, String)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
-    let mut files: Vec<_> = walkdir::WalkDir::new(directory)
+    walkdir::WalkDir::new(directory)
         .into_iter()
         .map(|entry| entry.unwrap().into_path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .map(|path| {
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, std::fs::read_to_string(path).unwrap())
-        })
-        .collect();
-    files.sort();
-    files
+        .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
+}
+
+/// Every shipped scenario, its name before its text.
+pub fn shipped() -> Vec<(String, String)> {
+    let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let mut shipped: Vec<_> = files().map(|(path, text)| (name(path), text)).collect();
+    shipped.sort();
+    shipped
 }
 
 fn parsed(name: &str, text: &str) -> Parsed {
@@ -59,6 +63,21 @@ fn each_scenario_starts_with_purpose_expectation_and_source() {
         for word in ["Purpose:", "Expect:", "Source:"] {
             assert!(comment.contains(word), "{name} does not say its {word}");
         }
+    }
+}
+
+/// Editors find the schema beside the scenarios, also in a package or beside the output of `zklockbench schema`.
+#[test]
+fn each_scenario_leads_editors_to_the_schema() {
+    let schema = zklockbench_scenario::schema(&zklockbench_locks::cards(), &fault::cards());
+    let schema = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+    assert_fresh("scenarios/scenario.schema.json", &schema);
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios"));
+    for (path, text) in files() {
+        let named = text.lines().next().unwrap().strip_prefix("#:schema ");
+        let named = named.unwrap_or_else(|| panic!("{}: no line `#:schema` at its start", path.display()));
+        let found = path.parent().unwrap().join(named).canonicalize().unwrap();
+        assert_eq!(found, root.join("scenario.schema.json").canonicalize().unwrap(), "{}", path.display());
     }
 }
 

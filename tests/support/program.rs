@@ -73,7 +73,7 @@ impl Bench {
         command.env("ZKLOCKBENCH_ALLOW_SATURATION", "1");
         command.env("ZKLOCKBENCH_NO_CHARTS", "1");
         command.env_remove("ZOOKEEPER_HOME").env_remove("ZKLOCKBENCH_AUTH").env("NO_COLOR", "1");
-        command.env_remove("ZKLOCKBENCH_SASL_PASSWORD");
+        command.env_remove("ZKLOCKBENCH_SASL_PASSWORD").env_remove("ZKLOCKBENCH_CONNECT");
         command
     }
 

@@ -159,6 +159,7 @@ pub fn spec(index: usize) -> TrialSpec {
         session_timeout: Duration::from_secs(10),
         acquire_timeout: Some(Duration::from_secs(3)),
         give_up_after: Duration::from_secs(60),
+        session_each: false,
         in_doubt: InDoubt::EndSession,
         on_lost: OnLost::Stop,
         hold_limit: None,

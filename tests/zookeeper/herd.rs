@@ -12,12 +12,12 @@ use super::counter;
 use crate::support::ensemble;
 use crate::support::sessions::{Scene, scene};
 
-const HERD: usize = 100;
+const HERD: usize = 1_000;
 const ROUNDS: usize = 8;
 const WAKING: Duration = Duration::from_secs(1);
 
 #[test]
-#[ignore = "long: sixteen seconds of waking sessions"]
+#[ignore = "long: half a minute of waking a thousand sessions"]
 fn herd_delays_the_writes_of_a_bystander() {
     // Given a server whose processors the clients don't use
     let alone = runtime::block_on(ensemble::alone_of(1));
@@ -46,7 +46,8 @@ fn herd_delays_the_writes_of_a_bystander() {
     keep(server, &format!("0-{last}"));
     // Then a write takes the server longer beside the herd, in all rounds but at most one
     factors.sort_by(f64::total_cmp);
-    assert!(factors[1] > 1.1, "{factors:?}");
+    println!("{factors:?}");
+    assert!(factors[1] > 2.0, "{factors:?}");
 }
 
 /// Lets a process use only these processors.

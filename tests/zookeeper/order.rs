@@ -1,6 +1,8 @@
 //! The order of updates, in replies to clients and in the servers' transaction logs.
 
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,6 +12,7 @@ use zklockbench_ensemble::transactions::Transaction;
 use zklockbench_zk::{NodeKind, Session, runtime};
 
 use crate::support::ensemble;
+use crate::support::proxy::next_packet;
 use crate::support::sessions::scene;
 
 const SESSIONS_EACH: usize = 4;
@@ -88,4 +91,38 @@ fn logged(directory: PathBuf, below: &str) -> Vec<Change> {
     follower.read(&[directory], &mut keep).unwrap();
     follower.end(&mut keep).unwrap();
     all
+}
+
+#[test]
+fn reply_to_a_read_carries_the_zxid_of_its_server() {
+    let alone = runtime::block_on(ensemble::alone_of(1));
+    let connect = alone.connect();
+    // Given a session whose replies can be read, byte by byte
+    let mut reader = TcpStream::connect(connect.split('/').next().unwrap()).unwrap();
+    // Protocol, last zxid, timeout, session, password, no read-only server
+    let open = [&[0; 12][..], &10_000_i32.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 17]].concat();
+    send(&mut reader, &open);
+    next_packet(&mut reader).unwrap();
+    // When another session has written last
+    let (path, czxid) = runtime::block_on(async {
+        let scene = scene(&connect).await;
+        let session = scene.session().await;
+        let path = format!("{}/node", scene.lock);
+        let created = session.create(&path, &[], NodeKind::Persistent).await.unwrap();
+        // Then the reply to a read has the zxid of that write
+        let path_length = i32::try_from(path.len()).unwrap().to_be_bytes();
+        let exists =
+            [&1_i32.to_be_bytes()[..], &3_i32.to_be_bytes(), &path_length, path.as_bytes(), &[0]].concat();
+        send(&mut reader, &exists);
+        (path, created.czxid)
+    });
+    let reply = next_packet(&mut reader).unwrap();
+    let zxid = i64::from_be_bytes(reply[8..16].try_into().unwrap());
+    assert_eq!(zxid, czxid, "{path}");
+}
+
+/// Sends a packet with its length.
+fn send(server: &mut TcpStream, packet: &[u8]) {
+    let length = i32::try_from(packet.len()).unwrap().to_be_bytes();
+    server.write_all(&[&length[..], packet].concat()).unwrap();
 }

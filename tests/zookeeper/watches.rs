@@ -54,6 +54,33 @@ fn each_watch_fires_at_some_of_four_changes() {
 }
 
 #[test]
+fn four_events_report_changes_of_nodes() {
+    on_scene(async |scene| {
+        let (watcher, other) = (scene.session().await, scene.session().await);
+        let (node, child) = (format!("{}/node", scene.lock), format!("{}/node/child", scene.lock));
+        let mut watch = watcher.exists_and_watch(&node).await.unwrap().1;
+        other.create(&node, &[], NodeKind::Persistent).await.unwrap();
+        let mut events = vec![watch.changed().await];
+        watch = watcher.get_data_and_watch(&node).await.unwrap().1;
+        other.set_data(&node, b"x").await.unwrap();
+        events.push(watch.changed().await);
+        watch = watcher.get_children_and_watch(&node).await.unwrap().1;
+        other.create(&child, &[], NodeKind::Persistent).await.unwrap();
+        events.push(watch.changed().await);
+        watch = watcher.get_children_and_watch(&node).await.unwrap().1;
+        other.delete(&child).await.unwrap();
+        events.push(watch.changed().await);
+        watch = watcher.get_data_and_watch(&node).await.unwrap().1;
+        other.delete(&node).await.unwrap();
+        events.push(watch.changed().await);
+        let children = EventKind::ChildrenChanged;
+        let expected =
+            [EventKind::NodeCreated, EventKind::DataChanged, children, children, EventKind::NodeDeleted];
+        assert_eq!(events, expected);
+    });
+}
+
+#[test]
 fn watch_fires_once() {
     const FIRED: &str = "zk_sum_node_changed_watch_count";
     // Given servers on which no other client sets watches

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use self::after::After;
 pub use crate::measure::Events;
 use crate::measure::RequestKind;
+use crate::worded;
 
 /// Static facts about a lock strategy.
 #[derive(Debug, Clone, Copy)]
@@ -150,28 +151,22 @@ impl Guarantees {
     }
 }
 
-/// Whether a lock finds its own node again after the response to its create was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Protection {
-    /// The lock does not search for its node.
-    None,
-    /// The lock searches without a `sync`, so a lagging server can hide the node.
-    ///
-    /// Sources: Curator, kazoo and the Go client, none of which calls `sync`.
-    Unsynced,
-    Complete,
+worded! {
+    /// Whether a lock finds its own node again after the response to its create was lost.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Protection by in_words {
+        /// The lock does not search for its node.
+        None = "not protected",
+        /// The lock searches without a `sync`, so a lagging server can hide the node.
+        ///
+        /// Sources: Curator, kazoo and the Go client, none of which calls `sync`.
+        Unsynced = "protected against a lost create response, but not on a server that lags",
+        Complete = "protected against a lost create response",
+    }
 }
 
 impl Protection {
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::None => "not protected",
-            Self::Unsynced => "protected against a lost create response, but not on a server that lags",
-            Self::Complete => "protected against a lost create response",
-        }
-    }
-
     /// The hazard that this level of protection leaves, in a sentence or two.
     pub fn hazard(self) -> Option<&'static str> {
         (self == Self::Unsynced).then_some(

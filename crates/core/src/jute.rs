@@ -34,6 +34,75 @@ impl<'a> Reader<'a> {
     pub fn string(&mut self) -> Option<String> {
         self.buffer().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
+
+    /// Skips a buffer, which may be null.
+    pub fn skip_buffer(&mut self) -> Option<()> {
+        let length = self.int()?;
+        self.bytes(usize::try_from(length).unwrap_or(0)).map(drop)
+    }
+
+    /// Skips the data and the ACLs of a create.
+    pub fn skip_data_and_acls(&mut self) -> Option<()> {
+        self.skip_buffer()?;
+        for _ in 0..self.int()? {
+            let _permissions = self.int()?;
+            self.skip_buffer()?;
+            self.skip_buffer()?;
+        }
+        Some(())
+    }
+
+    /// Opcode of the next part of a multi; `Some(None)` at the end of the list.
+    pub fn part(&mut self) -> Option<Option<i32>> {
+        let (opcode, ends, _error) = (self.int()?, self.bool()?, self.int()?);
+        Some((!ends).then_some(opcode))
+    }
+
+    /// Skips the rest of a multi's part, after its path.
+    pub fn skip_part(&mut self, opcode: i32) -> Option<()> {
+        match opcode {
+            1 | 15 | 19 | 21 => {
+                self.skip_data_and_acls()?;
+                let _flags = self.int()?;
+                if opcode == 21 {
+                    let _ttl = self.long()?;
+                }
+            }
+            2 | 13 => drop(self.int()?),
+            5 => {
+                self.skip_buffer()?;
+                let _version = self.int()?;
+            }
+            3 | 4 | 8 | 12 => drop(self.bool()?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Paths of created nodes in the order of the creates, read from the body of a reply to a request with this opcode; `None` if
+    /// they cannot be read.
+    pub fn created(&mut self, opcode: i32) -> Option<Vec<String>> {
+        const STAT: usize = 68;
+        match opcode {
+            1 | 15 | 19 | 21 => return Some(vec![self.string()?]),
+            14 => {}
+            _ => return Some(Vec::new()),
+        }
+        let mut paths = Vec::new();
+        while let Some(kind) = self.part()? {
+            match kind {
+                1 => paths.push(self.string()?),
+                15 | 19 | 21 => {
+                    paths.push(self.string()?);
+                    self.bytes(STAT)?;
+                }
+                5 => drop(self.bytes(STAT)?),
+                2 | 13 | 20 => {}
+                _ => return None,
+            }
+        }
+        Some(paths)
+    }
 }
 
 #[cfg(test)]

@@ -15,3 +15,4 @@ pub mod spool;
 pub mod txn;
 pub mod units;
 pub mod verdict;
+mod worded;

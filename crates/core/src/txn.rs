@@ -220,19 +220,8 @@ fn changes<'a>(kind: i32, mut fields: Reader<'a>, note: &mut dyn FnMut(Change<'a
 
 /// Reads the fields after a create's path: data, ACLs, and whether the node is ephemeral.
 fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
-    skip_buffer(&mut fields)?;
-    for _ in 0..fields.int()? {
-        let _permissions = fields.int()?;
-        skip_buffer(&mut fields)?;
-        skip_buffer(&mut fields)?;
-    }
+    fields.skip_data_and_acls()?;
     fields.bool()
-}
-
-/// Skips a buffer; length -1 is null.
-fn skip_buffer(fields: &mut Reader<'_>) -> Option<()> {
-    let length = fields.int()?;
-    fields.bytes(usize::try_from(length).unwrap_or(0)).map(drop)
 }
 
 /// Returns whether the body of a session's end begins with paths: it may be empty or a digest alone.

@@ -28,14 +28,14 @@ impl Names {
     }
 
     /// Records the nodes that a contender's request created; returns whether there are any.
-    pub fn learn(&mut self, contender: usize, request: &Request, created: &[Option<String>]) -> bool {
+    pub fn learn(&mut self, contender: usize, request: &Request, created: &[String]) -> bool {
         let before = self.nodes.len();
         let creates = request.operations.iter().filter_map(|operation| match operation.kind {
             OperationKind::Create { is_ephemeral } => Some(is_ephemeral),
             _ => None,
         });
         for (is_ephemeral, path) in creates.zip(created) {
-            if let (true, Some(path)) = (is_ephemeral, path) {
+            if is_ephemeral {
                 self.add(contender, path);
             }
         }

@@ -16,6 +16,7 @@ use super::wire::{OperationKind, Request};
 use super::world::World;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::capitalised;
+use zklockbench_core::worded;
 
 /// Name of the event that ends a hold.
 pub const RELEASES: &str = "releases";
@@ -29,25 +30,17 @@ const POLLS: u32 = 2;
 /// Fraction of that unit after which contenders are asked for their next action although messages still arrive.
 const PATIENCE: u32 = 4;
 
-/// A broken promise of the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fault {
-    /// A contender entered while another held the lock with a live session.
-    Violated,
-    /// A contender waits forever although the lock is free.
-    Stuck,
-    /// A contender has finished, but its node still exists.
-    NodeLeft,
-}
-
-impl Fault {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Violated => "violated",
-            Self::Stuck => "stuck",
-            Self::NodeLeft => "node left",
-        }
+worded! {
+    /// A broken promise of the lock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Fault by word {
+        /// A contender entered while another held the lock with a live session.
+        Violated = "violated",
+        /// A contender waits forever although the lock is free.
+        Stuck = "stuck",
+        /// A contender has finished, but its node still exists.
+        NodeLeft = "node left",
     }
 }
 

@@ -11,8 +11,6 @@ const PING_OPCODE: i32 = 11;
 const AUTH_OPCODE: i32 = 100;
 const SASL_OPCODE: i32 = 102;
 const LENGTH: usize = 4;
-/// Bytes of a `Stat` record.
-const STAT: usize = 68;
 
 /// A request's operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +55,7 @@ pub enum Answer {
     /// Error code, 0 for none, and the paths that the request created.
     Reply {
         error: i32,
-        created: Vec<Option<String>>,
+        created: Vec<String>,
     },
 }
 
@@ -121,7 +119,7 @@ fn operation(opcode: i32, reader: &mut Reader<'_>) -> Operation {
     let mut or_watches = |name, watching| if rest.bool() == Some(true) { watching } else { name };
     let (name, kind) = match opcode {
         1 | 15 | 19 | 21 => {
-            let flags = skip_create(&mut reader.clone());
+            let flags = rest.skip_data_and_acls().and_then(|()| rest.int());
             ("create", Create { is_ephemeral: matches!(flags, Some(1 | 3)) })
         }
         2 | 20 => ("delete", Delete),
@@ -146,50 +144,16 @@ fn operation(opcode: i32, reader: &mut Reader<'_>) -> Operation {
     Operation { name, path, kind }
 }
 
-/// Skips the rest of a create after its path; returns its flags.
-fn skip_create(reader: &mut Reader<'_>) -> Option<i32> {
-    skip_buffer(reader)?;
-    for _ in 0..reader.int()? {
-        reader.int()?;
-        reader.string()?;
-        reader.string()?;
-    }
-    reader.int()
-}
-
-fn skip_buffer(reader: &mut Reader<'_>) -> Option<()> {
-    let length = reader.int()?;
-    reader.bytes(usize::try_from(length).unwrap_or(0)).map(|_| ())
-}
-
 /// The operations of a multi that can be read.
 fn multi(reader: &mut Reader<'_>) -> Vec<Operation> {
     let mut operations = Vec::new();
-    while let (Some(opcode), Some(false), Some(_)) = (reader.int(), reader.bool(), reader.int()) {
-        let one = operation(opcode, reader);
-        operations.push(one);
-        if skip_operation(opcode, reader).is_none() {
+    while let Some(Some(opcode)) = reader.part() {
+        operations.push(operation(opcode, reader));
+        if reader.skip_part(opcode).is_none() {
             break;
         }
     }
     operations
-}
-
-fn skip_operation(opcode: i32, reader: &mut Reader<'_>) -> Option<()> {
-    match opcode {
-        1 | 15 | 19 => skip_create(reader).map(|_| ()),
-        21 => {
-            skip_create(reader)?;
-            reader.long().map(|_| ())
-        }
-        5 => {
-            skip_buffer(reader)?;
-            reader.int().map(|_| ())
-        }
-        2 | 13 => reader.int().map(|_| ()),
-        4 | 8 => reader.bool().map(|_| ()),
-        _ => None,
-    }
 }
 
 impl Answer {
@@ -204,7 +168,10 @@ impl Answer {
                 let (kind, _state) = (reader.int()?, reader.int()?);
                 Self::Notification { event: event_name(kind), path: reader.string().unwrap_or_default() }
             }
-            _ => Self::Reply { error, created: request.map_or_else(Vec::new, |of| created(of, &mut reader)) },
+            _ => {
+                let created = request.and_then(|request| reader.created(request.opcode));
+                Self::Reply { error, created: created.unwrap_or_default() }
+            }
         })
     }
 }
@@ -217,28 +184,6 @@ fn event_name(kind: i32) -> &'static str {
         4 => "children changed",
         _ => "session event",
     }
-}
-
-/// Paths that a request created, in the order of its creates.
-fn created(request: &Request, reader: &mut Reader<'_>) -> Vec<Option<String>> {
-    if !request.is_multi {
-        let is_create = matches!(request.operations.first(), Some(one) if matches!(one.kind, OperationKind::Create { .. }));
-        return if is_create { vec![reader.string()] } else { Vec::new() };
-    }
-    let mut paths = Vec::new();
-    while let (Some(opcode), Some(false), Some(_)) = (reader.int(), reader.bool(), reader.int()) {
-        match opcode {
-            1 => paths.push(reader.string()),
-            15 | 19 | 21 => {
-                paths.push(reader.string());
-                reader.bytes(STAT);
-            }
-            5 => drop(reader.bytes(STAT)),
-            -1 => drop(reader.int()),
-            _ => {}
-        }
-    }
-    paths
 }
 
 /// The server's error code by its documented name.
@@ -284,7 +229,7 @@ mod tests {
         assert_eq!(request.operations[0].kind, OperationKind::Create { is_ephemeral: true });
         assert!(request.writes() && !request.passes());
         let reply = framed(&[&int(7), &9_i64.to_be_bytes(), &int(0), &string("/lock/n-0000000001")]);
-        let created = vec![Some("/lock/n-0000000001".to_owned())];
+        let created = vec!["/lock/n-0000000001".to_owned()];
         assert_eq!(Answer::read(&reply, Some(&request)), Some(Answer::Reply { error: 0, created }));
     }
 

@@ -126,6 +126,12 @@ pub(super) struct Inside<T> {
     shut: Vec<(LockClaim, ShutSpan)>,
 }
 
+impl<T> Default for Inside<T> {
+    fn default() -> Self {
+        Self::new(LockKind::default())
+    }
+}
+
 impl<T> Inside<T> {
     pub fn new(kind: LockKind) -> Self {
         let (taken, certainly_taken) = (Taken::default(), Taken::default());
@@ -269,7 +275,7 @@ pub(super) struct NodeHold {
 }
 
 /// Holds of one lock by nodes with known ends, in the order of the axis.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct NodeHolds {
     inside: Inside<NodeHold>,
     /// Ends of the holds inside, with their keys.
@@ -287,15 +293,7 @@ pub(super) struct NodeHolds {
 
 impl NodeHolds {
     pub fn new(kind: LockKind) -> Self {
-        Self {
-            inside: Inside::new(kind),
-            ends: BTreeSet::new(),
-            nodes: HashSet::new(),
-            asked: HashMap::new(),
-            holds: 0,
-            too_early: 0,
-            kept_out: KeptOut::default(),
-        }
+        Self { inside: Inside::new(kind), ..Self::default() }
     }
 
     pub fn asks(&mut self, contender: usize, claim: LockClaim, at: u64) {

@@ -86,7 +86,7 @@ pub struct Dispersion {
 }
 
 /// Counts arrivals in windows of one length.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct WindowCounts {
     length_ms: i64,
     window: i64,

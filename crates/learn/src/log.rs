@@ -61,7 +61,7 @@ impl Damages {
 }
 
 /// Records of a server, in ascending order of zxid.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LogStream {
     files: VecDeque<(i64, PathBuf)>,
     open: Option<OpenLog>,
@@ -88,16 +88,7 @@ struct OpenLog {
 
 impl LogStream {
     pub fn of(logs: &[(i64, PathBuf)]) -> Self {
-        Self {
-            files: logs.iter().cloned().collect(),
-            open: None,
-            bytes: Vec::new(),
-            at: 0,
-            payload: None,
-            zxid: None,
-            before: None,
-            repeated: 0,
-        }
+        Self { files: logs.iter().cloned().collect(), ..Self::default() }
     }
 
     /// The record that [`LogStream::advance`] found.

@@ -6,45 +6,48 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zklockbench_core::worded;
 
-/// The recipe of a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Recipe {
-    /// Curator's `InterProcessMutex`, Spring's lock registry, or one member of a `MultiLock`.
-    CuratorMutex,
-    /// Curator's `InterProcessReadWriteLock`.
-    CuratorReadWrite,
-    /// Curator's `InterProcessSemaphoreV2` or `InterProcessSemaphoreMutex`.
-    CuratorSemaphore,
-    /// Curator's `LeaderLatch`.
-    CuratorLatch,
-    /// kazoo's `Lock` or `Election`.
-    Kazoo,
-    /// kazoo's `ReadLock` and `WriteLock`.
-    KazooReadWrite,
-    /// kazoo's `Semaphore`.
-    KazooSemaphore,
-    /// The lock of go-zookeeper.
-    Go,
-    /// `WriteLock` of ZooKeeper's own recipes, in Java or C.
-    WriteLock,
-    /// `LeaderElectionSupport` of ZooKeeper's own recipes.
-    LeaderElection,
-    /// The exclusive and shared lockers of Ruby's zk.
-    RubyZk,
-    /// A queue of readers and writers, with `read-` and `write-` or `-R-` and `-W-` in the names.
-    ReadersWriters,
-    /// Hadoop's `ActiveStandbyElector`.
-    Hadoop,
-    /// ClickHouse's abandonable locks, which are no queue.
-    ClickHouse,
-    /// A queue of sequential nodes with unfamiliar names.
-    Sequential,
-    /// One ephemeral node that clients compete for.
-    SingleNode,
-    /// Several recipes in one directory.
-    Mixed,
+worded! {
+    /// The recipe of a lock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Recipe by words {
+        /// Curator's `InterProcessMutex`, Spring's lock registry, or one member of a `MultiLock`.
+        CuratorMutex = "Curator mutex",
+        /// Curator's `InterProcessReadWriteLock`.
+        CuratorReadWrite = "Curator read-write",
+        /// Curator's `InterProcessSemaphoreV2` or `InterProcessSemaphoreMutex`.
+        CuratorSemaphore = "Curator semaphore",
+        /// Curator's `LeaderLatch`.
+        CuratorLatch = "Curator leader latch",
+        /// kazoo's `Lock` or `Election`.
+        Kazoo = "kazoo lock",
+        /// kazoo's `ReadLock` and `WriteLock`.
+        KazooReadWrite = "kazoo read-write",
+        /// kazoo's `Semaphore`.
+        KazooSemaphore = "kazoo semaphore",
+        /// The lock of go-zookeeper.
+        Go = "Go lock",
+        /// `WriteLock` of ZooKeeper's own recipes, in Java or C.
+        WriteLock = "ZooKeeper WriteLock",
+        /// `LeaderElectionSupport` of ZooKeeper's own recipes.
+        LeaderElection = "ZooKeeper election",
+        /// The exclusive and shared lockers of Ruby's zk.
+        RubyZk = "Ruby zk locker",
+        /// A queue of readers and writers, with `read-` and `write-` or `-R-` and `-W-` in the names.
+        ReadersWriters = "readers-writers queue",
+        /// Hadoop's `ActiveStandbyElector`.
+        Hadoop = "Hadoop HA election",
+        /// ClickHouse's abandonable locks, which are no queue.
+        ClickHouse = "ClickHouse block locks",
+        /// A queue of sequential nodes with unfamiliar names.
+        Sequential = "sequential queue",
+        /// One ephemeral node that clients compete for.
+        SingleNode = "single node",
+        /// Several recipes in one directory.
+        Mixed = "mixed",
+    }
 }
 
 /// Position of a node in its lock.
@@ -59,49 +62,6 @@ pub enum Role {
 }
 
 impl Recipe {
-    /// All recipes. A recipe's position is its bit in a set.
-    const ALL: [Self; 17] = [
-        Self::CuratorMutex,
-        Self::CuratorReadWrite,
-        Self::CuratorSemaphore,
-        Self::CuratorLatch,
-        Self::Kazoo,
-        Self::KazooReadWrite,
-        Self::KazooSemaphore,
-        Self::Go,
-        Self::WriteLock,
-        Self::LeaderElection,
-        Self::RubyZk,
-        Self::ReadersWriters,
-        Self::Hadoop,
-        Self::ClickHouse,
-        Self::Sequential,
-        Self::SingleNode,
-        Self::Mixed,
-    ];
-
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::CuratorMutex => "Curator mutex",
-            Self::CuratorReadWrite => "Curator read-write",
-            Self::CuratorSemaphore => "Curator semaphore",
-            Self::CuratorLatch => "Curator leader latch",
-            Self::Kazoo => "kazoo lock",
-            Self::KazooReadWrite => "kazoo read-write",
-            Self::KazooSemaphore => "kazoo semaphore",
-            Self::Go => "Go lock",
-            Self::WriteLock => "ZooKeeper WriteLock",
-            Self::LeaderElection => "ZooKeeper election",
-            Self::RubyZk => "Ruby zk locker",
-            Self::ReadersWriters => "readers-writers queue",
-            Self::Hadoop => "Hadoop HA election",
-            Self::ClickHouse => "ClickHouse block locks",
-            Self::Sequential => "sequential queue",
-            Self::SingleNode => "single node",
-            Self::Mixed => "mixed",
-        }
-    }
-
     pub fn is_election(self) -> bool {
         matches!(self, Self::CuratorLatch | Self::LeaderElection | Self::Hadoop)
     }

@@ -50,7 +50,7 @@ pub struct Summarised {
 }
 
 /// Sums over a family's cycles.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Sums {
     arrivals: u64,
     reads: u64,
@@ -80,28 +80,7 @@ struct Sums {
 
 impl Sums {
     fn new(bins: usize) -> Self {
-        Self {
-            arrivals: 0,
-            reads: 0,
-            granted: 0,
-            endings: Endings::default(),
-            waits: Values::default(),
-            holds: Values::default(),
-            odd_waits: Values::default(),
-            odd_holds: Values::default(),
-            since: Values::default(),
-            handoffs: Values::default(),
-            plain: (0, 0),
-            gave_up: (0, 0),
-            contended_even: 0,
-            sessions: HashMap::new(),
-            keys: HashMap::new(),
-            bins: vec![(0.0, 0.0); bins],
-            windows: WINDOWS_MS.map(WindowCounts::of),
-            longest: BTreeMap::new(),
-            waited_ms: 0.0,
-            active_ms: None,
-        }
+        Self { bins: vec![(0.0, 0.0); bins], windows: WINDOWS_MS.map(WindowCounts::of), ..Self::default() }
     }
 
     fn add(&mut self, cycle: &Cycle, span: &Span) {

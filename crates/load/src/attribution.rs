@@ -50,6 +50,16 @@ pub struct Attribution {
     pub inbox: Vec<Notification>,
     unresolved: Vec<Unresolved>,
     pub own_release: Option<OwnRelease>,
+    /// Whether it asks to read.
+    pub reads: bool,
+}
+
+/// The contender to which a notification was delivered.
+#[derive(Clone, Copy)]
+struct Receiver {
+    /// Number of its last released node of the same lock.
+    released: Option<i64>,
+    reads: bool,
 }
 
 impl OwnRelease {
@@ -61,7 +71,12 @@ impl OwnRelease {
 
 impl Default for Attribution {
     fn default() -> Self {
-        Self { inbox: Vec::with_capacity(64), unresolved: Vec::with_capacity(16), own_release: None }
+        Self {
+            inbox: Vec::with_capacity(64),
+            unresolved: Vec::with_capacity(16),
+            own_release: None,
+            reads: false,
+        }
     }
 }
 
@@ -83,8 +98,8 @@ impl Attribution {
                     self.unresolved.push(Unresolved { lock, arm, notice });
                 }
                 _ => {
-                    let own = OwnRelease::number_at(self.own_release, lock);
-                    record(recorder, &notice, &cause, own);
+                    let released = OwnRelease::number_at(self.own_release, lock);
+                    record(recorder, &notice, &cause, Receiver { released, reads: self.reads });
                 }
             }
         }
@@ -94,7 +109,7 @@ impl Attribution {
     /// Records notifications with open causes, after the queue has been listed again. At the end, no further
     /// list will follow: a newcomer would have listed, so an open cause must be the last release.
     pub fn settle_late(&mut self, shared: &Shared, recorder: &mut ThreadRecorder, at_the_end: bool) {
-        let own = self.own_release;
+        let (own, reads) = (self.own_release, self.reads);
         self.unresolved.retain(|late| {
             let lock_state = &shared.lock_states[late.lock];
             let mut cause = cause_of_change(lock_state, &late.arm, late.notice.at);
@@ -105,8 +120,8 @@ impl Attribution {
                 cause =
                     late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(lock_state, number));
             }
-            let own = OwnRelease::number_at(own, late.lock);
-            record(recorder, &late.notice, &cause, own);
+            let released = OwnRelease::number_at(own, late.lock);
+            record(recorder, &late.notice, &cause, Receiver { released, reads });
             false
         });
     }
@@ -165,7 +180,7 @@ fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     }
 }
 
-fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, own_release: Option<i64>) {
+fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, receiver: Receiver) {
     let Notice { at, rank, useful } = *notice;
     if let Cause::Release { called, .. } = cause {
         let took = at.saturating_sub(*called);
@@ -174,16 +189,18 @@ fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, own_rel
             recorder.record_woken(rank, at, took);
         }
     }
-    recorder.count(at, |counts| add(&mut counts.notifications, cause, useful, own_release));
+    recorder.count(at, |counts| add(&mut counts.notifications, cause, useful, receiver));
 }
 
-fn add(seen: &mut Notifications, cause: &Cause, useful: bool, own_release: Option<i64>) {
+fn add(seen: &mut Notifications, cause: &Cause, useful: bool, receiver: Receiver) {
     match cause {
         Cause::Release { .. } | Cause::ReleaseElsewhere if useful => seen.by_release_useful += 1,
         Cause::ReleaseElsewhere => seen.by_release_spurious += 1,
         Cause::Release { number, .. } => {
             seen.by_release_spurious += 1;
-            seen.to_releaser += u64::from(own_release == Some(*number));
+            let is_own = receiver.released == Some(*number);
+            seen.to_releaser += u64::from(is_own);
+            seen.spurious_to_readers += u64::from(receiver.reads && !is_own);
         }
         Cause::Arrival => seen.by_arrival += 1,
         Cause::Departure => seen.by_departure += 1,

@@ -78,6 +78,7 @@ impl Contender {
                 board.negotiated_ms.fetch_max(timeout, Ordering::AcqRel);
                 self.recorder.opened();
                 self.has_session(session);
+                self.ends_session_between_acquisitions();
                 board.connected.fetch_add(1, Ordering::AcqRel);
             }
             Err(failure) => {
@@ -141,6 +142,7 @@ impl Contender {
     async fn contend(&mut self) {
         while let Some(turn) = self.next_turn().await {
             self.take_turn(turn).await;
+            self.ends_session_between_acquisitions();
             if let Some((wire, _)) = &self.shared.wire {
                 wire.turn_ended(self.id);
             }
@@ -302,7 +304,9 @@ impl Contender {
             };
             match opened {
                 Ok(session) => {
-                    self.recorder.rejoined();
+                    if !self.shared.spec.session_each {
+                        self.recorder.rejoined();
+                    }
                     self.has_session(session);
                 }
                 Err(failure) => self.recorder.error("rejoin", &failure),
@@ -542,6 +546,20 @@ impl Contender {
         if *failure == Failure::SessionExpired {
             self.recorder.expired();
         }
+        self.end_session();
+    }
+
+    /// Each acquisition opens a new session, if the scenario asks for that.
+    fn ends_session_between_acquisitions(&mut self) {
+        if self.shared.spec.session_each
+            && let Some(session) = &self.session
+        {
+            self.recorder.collect_notifications(session, true);
+            self.end_session();
+        }
+    }
+
+    fn end_session(&mut self) {
         self.give_up_strategy();
         self.control.set_session(None);
         if let Some(session) = self.session.take() {

@@ -338,6 +338,7 @@ impl Recorder {
         let shared = &*self.shared;
         let lock = shared.lock_of(self.id);
         let mut recorder = self.observation.recorder.borrow_mut();
+        self.attribution.reads = attempt.mode == Mode::Read;
         self.attribution.settle_late(shared, &mut recorder, false);
         self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
@@ -541,6 +542,7 @@ impl Recorder {
             AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
             AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
         };
+        self.attribution.reads = attempt.mode == Mode::Read;
         self.collect_notifications(session, false);
         self.observation.recorder.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
         if let AcquireError::Failed(failure) = error {

@@ -11,6 +11,7 @@ use zklockbench_core::measure::RequestKind::{
     Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
 };
 use zklockbench_core::measure::{Counts, RequestKind, WireCounts, added_up};
+use zklockbench_core::worded;
 
 /// One line of the three-way check: client, cost model, servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,45 +26,33 @@ pub struct Accounting {
     pub servers: Option<u64>,
 }
 
-/// Quantity compared by the three-way check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Counted {
-    /// Requests sent.
-    Requests,
-    /// Successful reads.
-    Reads,
-    /// Successful writes, including those inside multis.
-    Writes,
-    /// NodeDeleted events delivered.
-    NodeDeleted,
-    /// NodeChildrenChanged events delivered.
-    ChildrenChanged,
-    /// NodeCreated events delivered.
-    NodeCreated,
-    /// NodeDataChanged events delivered.
-    DataChanged,
-    /// Notifications caused by releases, except those delivered to the releasers themselves.
-    ByReleaseToWaiters,
-    /// Names returned by getChildren.
-    Names,
+worded! {
+    /// Quantity compared by the three-way check.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Counted by name {
+        /// Requests sent.
+        Requests = "requests",
+        /// Successful reads.
+        Reads = "reads",
+        /// Successful writes, including those inside multis.
+        Writes = "writes",
+        /// NodeDeleted events delivered.
+        NodeDeleted = "notifications: node deleted",
+        /// NodeChildrenChanged events delivered.
+        ChildrenChanged = "notifications: children changed",
+        /// NodeCreated events delivered.
+        NodeCreated = "notifications: node created",
+        /// NodeDataChanged events delivered.
+        DataChanged = "notifications: data changed",
+        /// Notifications caused by releases, except those delivered to the releasers themselves.
+        ByReleaseToWaiters = "notifications by release to waiters",
+        /// Names returned by getChildren.
+        Names = "names returned",
+    }
 }
 
 impl Counted {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Reads => "reads",
-            Self::Writes => "writes",
-            Self::NodeDeleted => "notifications: node deleted",
-            Self::ChildrenChanged => "notifications: children changed",
-            Self::NodeCreated => "notifications: node created",
-            Self::DataChanged => "notifications: data changed",
-            Self::ByReleaseToWaiters => "notifications by release to waiters",
-            Self::Names => "names returned",
-        }
-    }
-
     /// Whether the quantity is one of the four event types that servers deliver.
     pub fn is_event(self) -> bool {
         matches!(self, Self::NodeDeleted | Self::ChildrenChanged | Self::NodeCreated | Self::DataChanged)
@@ -245,7 +234,7 @@ const ALWAYS_THERE: &str = "zk_sum_node_deleted_watch_count";
 
 /// Result of a separate counting trial, whose frames between contenders and servers are read by a proxy. Its
 /// waits are discarded, because the proxy delays them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counting {
     /// Reason why nothing was counted; `None` if the trial succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -271,12 +260,13 @@ pub struct Counting {
 
 /// Cycles of each contender that are counted. A cycle is one acquire, hold and release, or an acquire that
 /// failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedTurns {
     /// All cycles but the first, in which a client may have to create nodes that it needs.
     AfterTheFirst,
     /// All cycles, because contenders had only one each.
+    #[default]
     All,
 }
 
@@ -299,16 +289,7 @@ pub struct Disagreement {
 
 impl Counting {
     pub fn failed(why: String) -> Self {
-        Self {
-            missing: Some(why),
-            turns: CountedTurns::All,
-            counted: WireCounts::default(),
-            by_release: None,
-            by_release_missing: None,
-            whole: WireCounts::default(),
-            whole_by_release: None,
-            client: None,
-        }
+        Self { missing: Some(why), ..Self::default() }
     }
 
     pub fn is_there(&self) -> bool {

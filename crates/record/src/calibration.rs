@@ -8,64 +8,36 @@ use serde::{Deserialize, Serialize};
 
 use super::{EnsembleInfo, Floor, HostInfo, Timing};
 use zklockbench_core::units::as_utc;
+use zklockbench_core::worded;
 
-/// A kind of request that is measured separately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RawRequest {
-    /// Create of an ephemeral sequential node.
-    Create,
-    /// Delete of such a node.
-    Delete,
-    /// exists of an existing node: a round trip to one server.
-    Exists,
-    /// getData of 16 bytes.
-    GetData,
-    /// setData of 16 bytes.
-    SetData,
-    /// A multi of two setData.
-    Multi,
-    /// sync.
-    Sync,
-    /// getChildren of 1 name.
-    #[serde(rename = "get_children_1")]
-    GetChildren1,
-    /// getChildren of 100 names.
-    #[serde(rename = "get_children_100")]
-    GetChildren100,
-    /// getChildren of 1,000 names.
-    #[serde(rename = "get_children_1000")]
-    GetChildren1000,
-}
-
-impl RawRequest {
-    /// All kinds, in the order of measuring and listing. A delete follows the create that it undoes.
-    pub const ALL: [Self; 10] = [
-        Self::Create,
-        Self::Delete,
-        Self::Exists,
-        Self::GetData,
-        Self::SetData,
-        Self::Multi,
-        Self::Sync,
-        Self::GetChildren1,
-        Self::GetChildren100,
-        Self::GetChildren1000,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Delete => "delete",
-            Self::Exists => "exists",
-            Self::GetData => "getData",
-            Self::SetData => "setData",
-            Self::Multi => "multi (2 setData)",
-            Self::Sync => "sync",
-            Self::GetChildren1 => "getChildren (1 name)",
-            Self::GetChildren100 => "getChildren (100 names)",
-            Self::GetChildren1000 => "getChildren (1,000 names)",
-        }
+worded! {
+    /// A kind of request that is measured separately.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum RawRequest by name {
+        /// Create of an ephemeral sequential node.
+        Create = "create",
+        /// Delete of such a node.
+        Delete = "delete",
+        /// exists of an existing node: a round trip to one server.
+        Exists = "exists",
+        /// getData of 16 bytes.
+        GetData = "getData",
+        /// setData of 16 bytes.
+        SetData = "setData",
+        /// A multi of two setData.
+        Multi = "multi (2 setData)",
+        /// sync.
+        Sync = "sync",
+        /// getChildren of 1 name.
+        #[serde(rename = "get_children_1")]
+        GetChildren1 = "getChildren (1 name)",
+        /// getChildren of 100 names.
+        #[serde(rename = "get_children_100")]
+        GetChildren100 = "getChildren (100 names)",
+        /// getChildren of 1,000 names.
+        #[serde(rename = "get_children_1000")]
+        GetChildren1000 = "getChildren (1,000 names)",
     }
 }
 

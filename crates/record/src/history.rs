@@ -18,8 +18,9 @@ pub struct Header {
     pub locks: BTreeMap<String, LockKind>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LockKind {
+    #[default]
     Mutex,
     /// Simultaneous holders that together hold at most this many leases.
     Semaphore(u32),

@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use zklockbench_core::measure::added_up;
+use zklockbench_core::measure::combine::most;
+
 /// A hold whose session the ensemble ended. Times are microseconds since that end, by the servers' clock in whole
 /// milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,17 +82,12 @@ impl LimitedHolds {
             self.longest_blocked_us = self.longest_blocked_us.max(us);
         }
     }
-
-    pub fn merge(&mut self, other: Self) {
-        self.ended_at_limit += other.ended_at_limit;
-        self.overran += other.overran;
-        self.longest_overrun_us = self.longest_overrun_us.max(other.longest_overrun_us);
-        self.blocked += other.blocked;
-        self.longest_blocked_us = self.longest_blocked_us.max(other.longest_blocked_us);
-    }
-
-    pub fn and(mut self, other: Self) -> Self {
-        self.merge(other);
-        self
-    }
 }
+
+added_up!(LimitedHolds {
+    ended_at_limit,
+    overran,
+    longest_overrun_us: most,
+    blocked,
+    longest_blocked_us: most,
+});

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::measure::added_up;
+use zklockbench_core::measure::combine::most;
 use zklockbench_core::spool::SpooledTable;
 use zklockbench_core::verdict::Verdict;
 
@@ -120,6 +121,8 @@ pub struct Excused {
     pub longest_unsafe_us: u64,
 }
 
+added_up!(Excused { zombies, uncertain, longest_unsafe_us: most });
+
 /// Number of acquisitions that could have revealed a lock that does not exclude.
 ///
 /// A faulty lock lets a contender in at some point during its wait, which only shows while others hold the lock.
@@ -166,15 +169,12 @@ impl ShortHolds {
     pub fn note(&mut self, held_us: u64, asked_us: u64) {
         let lacked_us = asked_us.saturating_sub(held_us);
         if lacked_us > Self::STAMPS_DIFFER_US {
-            self.merge(Self { count: 1, lacked_us });
+            *self += Self { count: 1, lacked_us };
         }
     }
-
-    pub fn merge(&mut self, other: Self) {
-        self.count += other.count;
-        self.lacked_us = self.lacked_us.max(other.lacked_us);
-    }
 }
+
+added_up!(ShortHolds { count, lacked_us: most });
 
 /// Number of acquisitions in a trial that could have revealed a lock that does not exclude, by method. An
 /// acquisition that no method could have caught is not evidence.

@@ -12,8 +12,9 @@ use super::{
 };
 use zklockbench_core::clock::micros;
 use zklockbench_core::evidence::excluded;
+use zklockbench_core::measure::combine::{keep, most};
 use zklockbench_core::measure::{
-    Counts, Histogram, Latency, Measure, Outcome, Samples, Second, Survival, Woken,
+    Counts, Histogram, Latency, Measure, Outcome, Samples, Second, Survival, Woken, added_up,
 };
 use zklockbench_core::units::{as_utc, cell_name, counted};
 use zklockbench_core::verdict::Verdict;
@@ -516,18 +517,16 @@ pub struct DriverRecord {
     pub echo_under_load: Option<EchoTimes>,
 }
 
-impl DriverRecord {
-    /// Combines the records of two workers with separate processes. Echo times cannot be added up, so those
-    /// of the first remain.
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            processes: self.processes + other.processes,
-            contenders_each: self.contenders_each.max(other.contenders_each),
-            clock_fits: self.clock_fits.zip(other.clock_fits).map(|(one, other)| one && other),
-            ..self
-        }
-    }
-}
+// Two workers' processes are separate. Echo times cannot be added up, so those of the first remain.
+added_up!(DriverRecord {
+    program: keep,
+    processes,
+    contenders_each: most,
+    clock_fits: |own, other| *own = own.zip(other).map(|(one, other)| one && other),
+    echo: keep,
+    contender_echo: keep,
+    echo_under_load: keep,
+});
 
 /// Round-trip times of empty requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

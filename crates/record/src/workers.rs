@@ -2,7 +2,6 @@
 //! thread, or of a whole load generator. Parts add up in any order; derived values and verdicts are computed once, from
 //! the sum.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 
@@ -12,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::accounting::{ServersCount, compare_counts};
 use super::facts::Hold;
 use super::judged::{Judged, ShortHolds};
-use super::trial::{DriverRecord, Health, Sessions, Tally, Trial};
-use super::{Arrived, Beside, Excused, FaultRecord, LimitedHolds, Steady, WarmUpEnd};
-use zklockbench_core::measure::{Histogram, Measure, ThreadRecorder, new_histogram};
+use super::trial::{Health, Sessions, Tally, Trial};
+use super::{Arrived, FaultRecord, LimitedHolds, Steady, WarmUpEnd};
+use zklockbench_core::measure::combine::{add, both, by_key, clear, first, join, keep, least, most, zipped};
+use zklockbench_core::measure::{Histogram, ThreadRecorder, added_up, new_histogram};
 
 /// One worker of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,107 +50,14 @@ impl Workers {
 impl Trial {
     /// Combines two workers' views of a trial. Values that need a single clock are dropped: handoffs between
     /// workers, overtaking, and the times at which a lock was free.
-    pub fn and(mut self, other: Self) -> Self {
-        // Every field by name, so that none can be forgotten.
-        let Self {
-            spec: _,
-            started_at,
-            measured_from_us: _,
-            measured_us,
-            full_crew: _,
-            arrived,
-            dispersion: _,
-            steady,
-            utilisation: _,
-            judged: _,
-            cut_short,
-            health,
-            standstill: _,
-            measured,
-            whole,
-            herd: _,
-            errors,
-            violation_count,
-            violations,
-            most_inside,
-            excused,
-            facts: _,
-            evidence,
-            ensemble_order: _,
-            fencing,
-            elections,
-            faults,
-            interference,
-            wrong_holds,
-            stuck,
-            orphans,
-            orphan_nodes,
-            lost_holds: _,
-            limited_holds,
-            nodes_left,
-            accounting: _,
-            servers,
-            sessions,
-            phases: _,
-            timeline,
-            tallies,
-            histograms,
-            history: _,
-            unchecked,
-            beside,
-            driver,
-            counting: _,
-            start_spread_us,
-        } = other;
-        add_histograms(&mut self.histograms, histograms);
-        add_errors(&mut self.errors, errors);
-        self.violations.extend(violations);
-        self.violations.truncate(Self::VIOLATIONS_KEPT);
-        self.interference.extend(interference);
-        self.interference.truncate(Self::INTERFERENCE_KEPT);
-        self.wrong_holds.extend(wrong_holds);
-        add_faults(&mut self.faults, faults);
-        self.stuck.extend(stuck);
-        self.unchecked.extend(unchecked);
-        Self {
-            started_at: self.started_at.min(started_at),
-            measured_us: self.measured_us.max(measured_us),
-            full_crew: None,
-            arrived: both(self.arrived, arrived, Arrived::and_of_another),
-            dispersion: Vec::new(),
-            steady: both(self.steady, steady, Steady::and),
-            utilisation: None,
-            judged: Judged::none_yet(),
-            cut_short: self.cut_short.or(cut_short),
-            health: self.health.and(health),
-            standstill: None,
-            measured: self.measured + measured,
-            whole: self.whole + whole,
-            herd: None,
-            violation_count: self.violation_count + violation_count,
-            most_inside: self.most_inside.max(most_inside),
-            excused: self.excused.and(excused),
-            facts: None,
-            evidence: self.evidence + evidence,
-            ensemble_order: None,
-            fencing: self.fencing + fencing,
-            elections: self.elections.or(elections),
-            orphans: self.orphans.or(orphans),
-            orphan_nodes: if self.orphans.is_some() { self.orphan_nodes } else { orphan_nodes },
-            lost_holds: None,
-            limited_holds: both(self.limited_holds, limited_holds, LimitedHolds::and),
-            nodes_left: self.nodes_left.or(nodes_left),
-            accounting: Vec::new(),
-            servers: if self.servers.is_empty() { servers } else { self.servers },
-            sessions: self.sessions.and(sessions),
-            timeline: zipped(self.timeline, timeline, |one, other| *one += other),
-            tallies: zipped(self.tallies, tallies, Tally::add),
-            history: None,
-            beside: both(self.beside, beside, Beside::add),
-            driver: both(self.driver, driver, DriverRecord::and),
-            start_spread_us: self.start_spread_us.or(start_spread_us),
-            ..self
+    pub fn and(mut self, mut other: Self) -> Self {
+        if self.orphans.is_none() {
+            self.orphan_nodes = std::mem::take(&mut other.orphan_nodes);
         }
+        self += other;
+        self.violations.truncate(Self::VIOLATIONS_KEPT);
+        self.interference.truncate(Self::INTERFERENCE_KEPT);
+        self
     }
 
     /// Combines all workers' views of a trial, in the order of their numbers. A single worker's trial is
@@ -173,123 +80,67 @@ impl Trial {
     }
 }
 
+added_up!(Trial {
+    spec: keep,
+    started_at: least,
+    measured_from_us: keep,
+    measured_us: most,
+    full_crew: clear,
+    arrived: both(|own: &mut Arrived, other| {
+        // Both backlogs were served at the same time.
+        let backlog_us = own.backlog_us.max(other.backlog_us);
+        *own += other;
+        own.backlog_us = backlog_us;
+    }),
+    dispersion: clear,
+    steady: both(add),
+    utilisation: clear,
+    judged: |own, _| *own = Judged::none_yet(),
+    cut_short: first,
+    health,
+    standstill: clear,
+    measured,
+    whole,
+    herd: clear,
+    errors: by_key(add),
+    violation_count,
+    violations: join,
+    most_inside: most,
+    excused,
+    facts: clear,
+    evidence,
+    ensemble_order: clear,
+    fencing,
+    elections: first,
+    faults: add_faults,
+    interference: join,
+    wrong_holds: join,
+    stuck: join,
+    orphans: first,
+    orphan_nodes: keep,
+    lost_holds: clear,
+    limited_holds: both(add),
+    nodes_left: first,
+    accounting: clear,
+    servers: |own, other| if own.is_empty() {
+        *own = other
+    },
+    sessions,
+    phases: keep,
+    timeline: zipped(add),
+    tallies: zipped(add),
+    histograms: by_key(add_histogram),
+    history: clear,
+    unchecked: join,
+    beside: both(add),
+    driver: both(add),
+    counting: keep,
+    start_spread_us: first,
+});
+
 #[allow(clippy::expect_used, reason = "all histograms use the same bounds, so adding cannot fail")]
-fn add_histograms(own: &mut BTreeMap<Measure, Histogram>, others: BTreeMap<Measure, Histogram>) {
-    for (measure, histogram) in others {
-        match own.entry(measure) {
-            Entry::Vacant(new) => drop(new.insert(histogram)),
-            Entry::Occupied(mut own) => own.get_mut().add(&histogram).expect("histograms share their bounds"),
-        }
-    }
-}
-
-fn both<T>(one: Option<T>, other: Option<T>, and: impl FnOnce(T, T) -> T) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(and(one, other)),
-        (one, other) => one.or(other),
-    }
-}
-
-/// Adds the items at equal positions, and keeps the rest of the longer list.
-fn zipped<T: Copy>(one: Vec<T>, other: Vec<T>, add: impl Fn(&mut T, T)) -> Vec<T> {
-    let (mut longer, shorter) = if one.len() < other.len() { (other, one) } else { (one, other) };
-    longer.iter_mut().zip(shorter).for_each(|(own, other)| add(own, other));
-    longer
-}
-
-impl Arrived {
-    /// Adds the arrivals of another worker, whose backlog was served at the same time.
-    fn and_of_another(self, other: Self) -> Self {
-        let backlog_us = self.backlog_us.max(other.backlog_us);
-        Self { backlog_us, ..self + other }
-    }
-}
-
-impl Steady {
-    /// Adds the courses of both loads slot by slot. The warm-up end that is weaker evidence of a steady state
-    /// wins.
-    fn and(self, other: Self) -> Self {
-        let rank = |end: WarmUpEnd| match end {
-            WarmUpEnd::Fixed => 0,
-            WarmUpEnd::Steady => 1,
-            WarmUpEnd::TooFew => 2,
-            WarmUpEnd::Cap => 3,
-        };
-        let ended = [self.warm_up_ended, other.warm_up_ended];
-        Self {
-            warm_up_ended: ended.into_iter().max_by_key(|end| rank(*end)).unwrap_or(self.warm_up_ended),
-            warm_up_us: self.warm_up_us.max(other.warm_up_us),
-            slot_us: self.slot_us,
-            acquired: zipped(self.acquired, other.acquired, |one, other| *one += other),
-            wait_us: zipped(self.wait_us, other.wait_us, |one, other| *one += other),
-            backlog: zipped(self.backlog, other.backlog, |one, other| *one += other),
-            queue: None,
-        }
-    }
-}
-
-impl Health {
-    /// Combines both generators: the worse value of anything that spoils measurements, and the sum of resources
-    /// used.
-    fn and(self, other: Self) -> Self {
-        fn worse<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
-            both(one, other, |one, other| if other > one { other } else { one })
-        }
-        let least = |one: Option<f64>, other: Option<f64>| both(one, other, f64::min);
-        Self {
-            timer_lag_p99_us: self.timer_lag_p99_us.max(other.timer_lag_p99_us),
-            timer_lag_max_us: self.timer_lag_max_us.max(other.timer_lag_max_us),
-            dispatch_lag_p99_us: self.dispatch_lag_p99_us.max(other.dispatch_lag_p99_us),
-            lag_share: worse(self.lag_share, other.lag_share),
-            lateness_p99_us: worse(self.lateness_p99_us, other.lateness_p99_us),
-            hold_overshoot_share: worse(self.hold_overshoot_share, other.hold_overshoot_share),
-            cpu_us: self.cpu_us + other.cpu_us,
-            cpu_share: self.cpu_share + other.cpu_share,
-            run_queue_share: both(self.run_queue_share, other.run_queue_share, |one, other| one + other),
-            host_idle_share: least(self.host_idle_share, other.host_idle_share),
-            host_steal_share: worse(self.host_steal_share, other.host_steal_share),
-            resident_bytes: both(self.resident_bytes, other.resident_bytes, |one, other| one + other),
-            standstill_us: self.standstill_us.max(other.standstill_us),
-            invalid: self.invalid.or(other.invalid),
-        }
-    }
-}
-
-impl Excused {
-    fn and(self, other: Self) -> Self {
-        Self {
-            zombies: self.zombies + other.zombies,
-            uncertain: self.uncertain + other.uncertain,
-            longest_unsafe_us: self.longest_unsafe_us.max(other.longest_unsafe_us),
-        }
-    }
-}
-
-impl Sessions {
-    fn and(self, other: Self) -> Self {
-        Self {
-            opened: self.opened + other.opened,
-            connect_us: self.connect_us.max(other.connect_us),
-            negotiated_timeout_us: self.negotiated_timeout_us.max(other.negotiated_timeout_us),
-            expired: self.expired + other.expired,
-            rejoined: self.rejoined + other.rejoined,
-            not_resumed: both(self.not_resumed, other.not_resumed, |one, other| one + other),
-        }
-    }
-}
-
-impl Tally {
-    fn add(&mut self, other: Self) {
-        self.acquired += other.acquired;
-        self.unserved += other.unserved;
-        self.longest_wait_us = self.longest_wait_us.max(other.longest_wait_us);
-    }
-}
-
-fn add_errors(own: &mut BTreeMap<String, u64>, others: BTreeMap<String, u64>) {
-    for (what, times) in others {
-        *own.entry(what).or_default() += times;
-    }
+fn add_histogram(own: &mut Histogram, other: Histogram) {
+    own.add(&other).expect("histograms share their bounds");
 }
 
 /// Adds faults in the order of firing, and numbers them again.
@@ -300,6 +151,59 @@ fn add_faults(own: &mut Vec<FaultRecord>, others: Vec<FaultRecord>) {
         fault.number = number;
     }
 }
+
+// The course of the load slot by slot. The warm-up end that is weaker evidence of a steady state wins.
+added_up!(Steady {
+    warm_up_ended: |own, other| {
+        if weakness(other) > weakness(*own) {
+            *own = other;
+        }
+    },
+    warm_up_us: most,
+    slot_us: keep,
+    acquired: zipped(add),
+    wait_us: zipped(add),
+    backlog: zipped(add),
+    queue: clear,
+});
+
+fn weakness(end: WarmUpEnd) -> u8 {
+    match end {
+        WarmUpEnd::Fixed => 0,
+        WarmUpEnd::Steady => 1,
+        WarmUpEnd::TooFew => 2,
+        WarmUpEnd::Cap => 3,
+    }
+}
+
+// The worse value of anything that spoils measurements, and the sum of resources used.
+added_up!(Health {
+    timer_lag_p99_us: most,
+    timer_lag_max_us: most,
+    dispatch_lag_p99_us: most,
+    lag_share: most,
+    lateness_p99_us: most,
+    hold_overshoot_share: most,
+    cpu_us,
+    cpu_share,
+    run_queue_share: both(add),
+    host_idle_share: both(least),
+    host_steal_share: most,
+    resident_bytes: both(add),
+    standstill_us: most,
+    invalid: first,
+});
+
+added_up!(Sessions {
+    opened,
+    connect_us: most,
+    negotiated_timeout_us: most,
+    expired,
+    rejoined,
+    not_resumed: both(add),
+});
+
+added_up!(Tally { acquired, unserved, longest_wait_us: most });
 
 /// Reason why the workers' parts do not belong to the same trial; `None` if they do.
 pub fn of_different_trials(parts: &[Trial]) -> Option<String> {
@@ -339,41 +243,24 @@ impl Occurrences {
     pub fn error(&mut self, what: String) {
         *self.errors.entry(what).or_default() += 1;
     }
-
-    fn merge(&mut self, other: Self) {
-        // Every field by name, so that none can be forgotten.
-        let Self {
-            tallies,
-            errors,
-            closing,
-            looks_beside,
-            writes_beside,
-            given_up_early,
-            short_holds,
-            limited_holds,
-            opened,
-            expired,
-            rejoined,
-            lag_us,
-            lag_basis_us,
-            looks_by_wait,
-        } = other;
-        self.tallies.extend(tallies);
-        add_errors(&mut self.errors, errors);
-        self.closing.extend(closing);
-        self.looks_beside += looks_beside;
-        self.writes_beside += writes_beside;
-        self.given_up_early += given_up_early;
-        self.short_holds.merge(short_holds);
-        self.limited_holds.merge(limited_holds);
-        self.opened += opened;
-        self.expired += expired;
-        self.rejoined += rejoined;
-        self.lag_us += lag_us;
-        self.lag_basis_us += lag_basis_us;
-        self.looks_by_wait += looks_by_wait;
-    }
 }
+
+added_up!(Occurrences {
+    tallies: join,
+    errors: by_key(add),
+    closing: join,
+    looks_beside,
+    writes_beside,
+    given_up_early,
+    short_holds,
+    limited_holds,
+    opened,
+    expired,
+    rejoined,
+    lag_us,
+    lag_basis_us,
+    looks_by_wait,
+});
 
 /// Data of some contenders; parts of different contenders can be merged.
 #[derive(Debug, Clone, PartialEq)]
@@ -396,14 +283,8 @@ impl Part {
 
     /// All parts merged into one; empty without parts.
     pub fn merged(parts: impl IntoIterator<Item = Self>) -> Self {
-        parts.into_iter().reduce(Self::and).unwrap_or_else(Self::nothing)
-    }
-
-    #[allow(clippy::expect_used, reason = "all histograms use the same bounds, so adding cannot fail")]
-    fn and(mut self, other: Self) -> Self {
-        self.recorder.merge(&other.recorder);
-        self.occurrences.merge(other.occurrences);
-        Histogram::add(&mut self.timer_lag, &other.timer_lag).expect("histograms share their bounds");
-        self
+        parts.into_iter().reduce(Self::add).unwrap_or_else(Self::nothing)
     }
 }
+
+added_up!(Part { recorder: |own, other| own.merge(&other), occurrences, timer_lag: add_histogram });

@@ -16,8 +16,8 @@ pub mod view;
 pub use run_report::{Gated, Headline, RunReport, Says};
 pub use summary::Summary;
 pub use table::{
-    Style, ab, ab_headline, ab_markdown, calibration, calibration_headline, comparison, comparison_markdown,
-    gates, gates_markdown, learned, learned_headline, markdown, plan, plan_headline, power, sides, sweep,
-    sweep_headline, table_text, terminal, wrapped,
+    Columns, Style, ab, ab_headline, ab_markdown, calibration, calibration_headline, comparison,
+    comparison_markdown, gates, gates_markdown, learned, learned_headline, markdown, plan, plan_headline,
+    power, sides, sweep, sweep_headline, table_text, terminal, wrapped,
 };
 pub use view::View;

@@ -8,6 +8,7 @@ use csv::{Position, Reader, ReaderBuilder, StringRecord, Trim};
 
 use super::diagnostic::listed;
 use zklockbench_core::units::{parse_duration, shown};
+use zklockbench_core::worded;
 
 /// Latest time in seconds: later than any clock shows, and exact in microseconds.
 const LATEST_S: f64 = 4e9;
@@ -57,26 +58,18 @@ impl Columns {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeUnit {
-    Seconds,
-    Milliseconds,
-    Microseconds,
-    Nanoseconds,
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum TimeUnit by name {
+        Seconds = "s",
+        Milliseconds = "ms",
+        Microseconds = "us",
+        Nanoseconds = "ns",
+    }
 }
 
 impl TimeUnit {
-    const ALL: [Self; 4] = [Self::Seconds, Self::Milliseconds, Self::Microseconds, Self::Nanoseconds];
     pub(super) const NAMES: [&'static str; 4] = ["s", "ms", "us", "ns"];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Seconds => "s",
-            Self::Milliseconds => "ms",
-            Self::Microseconds => "us",
-            Self::Nanoseconds => "ns",
-        }
-    }
 
     fn per_second(self) -> f64 {
         match self {

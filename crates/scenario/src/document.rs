@@ -208,6 +208,7 @@ impl<'c> Document<'c> {
             session_timeout: top.session_timeout?.0,
             acquire_timeout: top.acquire_timeout.map(|timeout| timeout.0),
             give_up_after: top.give_up_after?.0,
+            session_each: top.sessions? == file::Sessions::PerAcquisition,
             in_doubt: top.in_doubt?.into(),
             on_lost: top.on_lost?.into(),
             hold_limit: top.hold_limit.map(|limit| limit.0),

@@ -63,7 +63,15 @@ impl From<WhenInDoubt> for InDoubt {
     }
 }
 
-/// Values of `on_lost`.
+/// How long a contender keeps its session, as files have it.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Sessions {
+    Kept,
+    PerAcquisition,
+}
+
+/// What a holder does whose session has ended, as files have it.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum WhenLost {
@@ -218,6 +226,11 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = r#""10m""#, "x-example" = r#""10m""#))]
     #[schemars(extend("x-also" = "give_up stall_timeout no_progress"))]
     pub(super) give_up_after: Lasts<1, WEEK>,
+    /// Whether a contender keeps its session between acquisitions. `per-acquisition`: each acquisition opens a session
+    /// within its wait and ends it after the release, as a program does that connects for each lock.
+    #[schemars(extend("x-default" = r#""kept""#, "x-example" = r#""per-acquisition""#))]
+    #[schemars(extend("x-also" = "session connections connection reconnect"))]
+    pub(super) sessions: Option<Sessions>,
     /// What a contender does when the lock reports a failed request and it can't know whether the
     /// request was carried out. `end-session`: it ends its session, and any node it left is deleted at once.
     /// `keep-session`: it keeps its session and lock object, as a careless program would; a

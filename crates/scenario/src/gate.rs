@@ -21,6 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use zklockbench_core::measure::{Figure, Measure, Unit};
+use zklockbench_core::worded;
 
 pub use parse::{Known, KnownCells, Mistake, parse};
 
@@ -40,23 +41,16 @@ pub struct Condition {
     pub rule: Rule,
 }
 
-/// The value over the repetitions that is compared with a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Across {
-    Every,
-    Median,
+worded! {
+    /// The value over the repetitions that is compared with a limit.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Across by word {
+        Every = "every",
+        Median = "median",
+    }
 }
 
 impl Across {
-    pub const ALL: [Self; 2] = [Self::Every, Self::Median];
-
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Every => "every",
-            Self::Median => "median",
-        }
-    }
-
     /// The default for a metric.
     pub fn usual(figure: Figure) -> Self {
         if figure.is_count() { Self::Every } else { Self::Median }

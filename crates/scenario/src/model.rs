@@ -19,6 +19,7 @@ use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
 use zklockbench_core::clock::micros;
 use zklockbench_core::evidence::Sensitivity;
 use zklockbench_core::units::{as_us, as_us_if_any};
+use zklockbench_core::worded;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnsembleChoice {
@@ -170,29 +171,23 @@ pub enum InDoubt {
     KeepSession,
 }
 
-/// What a holder does when it learns that its session has ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnLost {
-    /// It ends the hold at once.
-    #[default]
-    Stop,
-    /// It continues to hold as planned.
-    Ignore,
+worded! {
+    /// What a holder does when it learns that its session has ended.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum OnLost by name {
+        /// It ends the hold at once.
+        #[default]
+        Stop = "stop",
+        /// It continues to hold as planned.
+        Ignore = "ignore",
+    }
 }
 
 impl OnLost {
     /// Whether it is the default, which files of older versions imply.
     pub fn is_stop(&self) -> bool {
         *self == Self::Stop
-    }
-
-    /// Name in the scenario file and in outputs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Ignore => "ignore",
-        }
     }
 }
 
@@ -245,6 +240,8 @@ pub struct Scenario {
     pub order: Order,
     pub seed: u64,
     pub session_timeout: Duration,
+    /// Whether each acquisition opens a new session.
+    pub session_each: bool,
     /// Longest acquire; `None` for no limit.
     pub acquire_timeout: Option<Duration>,
     pub give_up_after: Duration,
@@ -319,7 +316,10 @@ pub struct TrialSpec {
     #[serde(rename = "give_up_after_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub give_up_after: Duration,
-    /// What contenders do after an indefinite failure.
+    /// Whether each acquisition opens a new session within its wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub session_each: bool,
+    /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
     /// What holders do when they learn that their session has ended.
     #[serde(default, skip_serializing_if = "OnLost::is_stop")]

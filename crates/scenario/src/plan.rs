@@ -116,6 +116,7 @@ fn trial(
         session_timeout: scenario.session_timeout,
         acquire_timeout: scenario.acquire_timeout,
         give_up_after: scenario.give_up_after,
+        session_each: scenario.session_each,
         in_doubt: scenario.in_doubt,
         on_lost: scenario.on_lost,
         hold_limit: scenario.hold_limit,

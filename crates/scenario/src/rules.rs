@@ -8,7 +8,7 @@ use super::diagnostic::listed;
 use super::distribution::Distribution;
 use super::document::Document;
 use super::fields::{OPEN_KEYS, POLL_INTERVAL_PARAM};
-use super::file::LoadWord;
+use super::file::{LoadWord, Sessions};
 use super::model::StrategyChoice;
 use super::read::Sink;
 use super::shapes::{Process, Times};
@@ -81,12 +81,16 @@ fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
             refuse(said.locks.is_some_and(|locks| locks.0 != Some(1)), "locks", why);
             let why = "a batch has no `hold_limit`: its holds end one after the other";
             refuse(said.hold_limit.is_some(), "hold_limit", why);
+            let why = "a batch has sessions that are open before its contenders queue up";
+            refuse(said.sessions == Some(Sessions::PerAcquisition), "sessions", why);
             no_think(file, "a batch has no `think`: each contender acquires only once", sink);
         }
         LoadWord::Open => {
             refuse(true, "acquisitions", "an open load has no `acquisitions`: it ends by the clock");
             let why = "an open load has no `ramp_up`: all contenders are ready before the first arrival";
             refuse(positive(said.ramp_up), "ramp_up", why);
+            let why = "an open load has sessions that are open before the next arrival";
+            refuse(said.sessions == Some(Sessions::PerAcquisition), "sessions", why);
             let why = "an open load has no `think`: arrivals come whether or not a contender is free";
             no_think(file, why, sink);
             return None;

@@ -1,5 +1,6 @@
 //! `run`: the main command, from a scenario file to a directory of results.
 
+mod conclude;
 mod gates;
 pub mod host;
 pub mod metrics;
@@ -11,38 +12,32 @@ mod server_limits;
 pub mod sharing;
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
 use super::export::Prepared;
-use super::runs::to_resume;
 use super::scenario_file::ScenarioFile;
-use super::shared_args::ConcludingArgs;
 use super::{drivers, output};
 use crate::run::{self, Ran, RunContext};
-use zklockbench_analysis::compare::{Comparison, Loaded, Side};
-use zklockbench_analysis::gate::{self, GateWatch};
+use zklockbench_analysis::gate::GateWatch;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
-use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::{Hosts, Started};
 use zklockbench_load::{Environment, LoadLimits, NearEnd, SignOfLife, Workspace};
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
-use zklockbench_report::ci::{CiReport, Live};
-use zklockbench_report::page::{Source, document};
-use zklockbench_report::{RunReport, Summary, View};
-use zklockbench_results::{Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
+use zklockbench_report::ci::Live;
+use zklockbench_results::{Resumed, RunWriter, StoredRun, layout, tidy};
 use zklockbench_scenario::{Scenario, Slice, TrialPlan, advice};
 
+use conclude::RunResult;
+pub(super) use conclude::{MeasuredRun, Showing, places};
 pub(super) use gates::Baseline;
-use gates::JudgedGates;
 use metrics::{Endpoint, Port};
 use open_ensemble::{Needs, OpenEnsemble};
 use part::WorkerPlace;
@@ -496,65 +491,6 @@ impl RunInProgress {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Showing {
-    pub strict: bool,
-    pub charts: bool,
-    /// Print the first line only.
-    pub only_outcome: bool,
-}
-
-impl Showing {
-    pub fn of(args: &ConcludingArgs, only_outcome: bool) -> Self {
-        Self { strict: args.strict, charts: !args.no_charts, only_outcome }
-    }
-}
-
-pub(super) struct MeasuredRun {
-    pub showing: Showing,
-    pub baseline: Option<Baseline>,
-    pub file: ScenarioFile,
-    pub writer: RunWriter,
-    pub run: Run,
-    pub ran: Ran,
-}
-
-impl MeasuredRun {
-    pub fn conclude(self, outputs: &Prepared) -> Result<Exit, Error> {
-        let Self { showing, baseline, file, writer, run, ran } = self;
-        let scenario = &file.parsed.scenario;
-        let outcome = ran.outcome.clone();
-        let mut sealed = writer.seal(run, ran.judge())?;
-        let stored = zklockbench_results::read(sealed.dir())?;
-        let found = RunResult::of(scenario, sealed.end(), stored, baseline.as_ref(), showing);
-        let view = found.view();
-        let report = RunReport::of(&view, &found.gated);
-        // Everything from here on can be regenerated from the results.
-        if let Err(error) =
-            sealed.summary(zklockbench_report::summary::FILE, &Summary::of(found.stored(), &report))
-        {
-            output::warn(error);
-        }
-        if showing.charts {
-            draw(&view, sealed.dir());
-            let name = sealed.name();
-            let source = Source { name: &name, stored: found.stored(), view: &view };
-            super::report::write_into(sealed.dir(), document(&source, &report));
-        }
-        write_markdown(&report, sealed.dir());
-        let unfinished = sealed.finish_with(found.stored()).err();
-        let path = sealed.publish()?;
-        let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
-            Error::environment(format!(
-                "{}; what was measured until then is in {}",
-                outcome.why.unwrap_or_default(),
-                path.display()
-            ))
-        });
-        found.tell(scenario, outputs, aborted.or(unfinished))
-    }
-}
-
 /// The commit that the program was built from; `None` outside a checkout.
 pub fn tool_commit() -> Option<String> {
     option_env!("ZKLOCKBENCH_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned)
@@ -564,118 +500,5 @@ fn nothing(outcome: RunOutcome) -> Error {
     match outcome.ending {
         RunEnding::Aborted => Error::Environment(outcome.why.unwrap_or_default()),
         RunEnding::Interrupted | RunEnding::Complete | RunEnding::GateFailed => Error::Interrupted,
-    }
-}
-
-fn draw(view: &View<'_>, directory: &Path) {
-    let charts = directory.join(layout::CHARTS);
-    let drawn = zklockbench_report::chart::draw_all(view, &charts).inspect_err(|_| {
-        // Incomplete charts could be mistaken for results.
-        let _ = std::fs::remove_dir_all(&charts);
-    });
-    for (chart, why) in super::report::drawn(drawn).left_out {
-        output::note(&format!("note: no chart {chart}: {why}"));
-    }
-}
-
-fn write_markdown(report: &RunReport<'_>, directory: &Path) {
-    let path = directory.join("summary.md");
-    if let Err(error) = std::fs::write(&path, zklockbench_report::markdown(report)) {
-        let _ = std::fs::remove_file(&path);
-        output::warn(format!("summary.md could not be written: {error}"));
-    }
-}
-
-struct RunResult {
-    path: PathBuf,
-    /// The run as one side, as gates and comparisons need it.
-    side: Side,
-    showing: Showing,
-    gated: zklockbench_report::Gated,
-    comparison: Option<Comparison>,
-    exit: Exit,
-}
-
-impl RunResult {
-    fn of(
-        scenario: &Scenario,
-        path: PathBuf,
-        stored: StoredRun,
-        baseline: Option<&Baseline>,
-        showing: Showing,
-    ) -> Self {
-        let strict = if showing.strict { zklockbench_judge::zombies(&stored.trials) } else { Verdict::Held };
-        let verdict = stored.run.judged.verdict.clone().and(strict);
-        let ending = stored.run.outcome.ending;
-        let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
-        let JudgedGates { outcomes: gates, comparison, baseline } =
-            gates::judge(scenario, &side, baseline, &verdict);
-        let exit = ending.exit(&gate::overall(&gates));
-        let gated = zklockbench_report::Gated { gates, baseline };
-        Self { path, side, showing, gated, comparison, exit }
-    }
-
-    fn stored(&self) -> &StoredRun {
-        &self.side.runs[0].stored
-    }
-
-    fn view(&self) -> View<'_> {
-        View::of(self.stored())
-    }
-
-    /// Writes the reports for CI and prints the result. Returns the error that ends the run after all, if any.
-    fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
-        let Self { path, comparison, exit, .. } = self;
-        let (stored, view) = (self.stored(), self.view());
-        let report = RunReport::of(&view, &self.gated);
-        let mut document = CiReport::of_run(stored, &report);
-        // If gates define regressions, they alone decide: a build that passes them must have no failed test case. The rest of the
-        // comparison appears only in the table.
-        let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
-        if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
-            document = document.with_comparison(comparison);
-        }
-        let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
-        let error = error.or(written.err());
-        let is_cut_short = stored.run.outcome.ending != RunEnding::Complete;
-        let can_resume = is_cut_short && stored.run.workers.is_none();
-        let resume = can_resume.then(|| format!("{RESUME}{}{}", path.display(), drivers::options()));
-        let found = || {
-            json!({
-                "results": path,
-                "resume": resume,
-                "run": stored.run,
-                "summary": Summary::of(stored, &report),
-                "comparison": comparison,
-                "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
-            })
-        };
-        let whole = || {
-            let told = zklockbench_report::terminal(&report, comparison.as_ref(), output::style());
-            format!("{told}\n{}{}", places(path), to_resume(resume.as_deref()))
-        };
-        output::conclude(NAME, *exit, error, found, || {
-            output::outcome(self.showing.only_outcome, &report.headline.text(), whole)
-        })
-    }
-}
-
-/// Paths of the results and of their page, if there is one.
-pub(super) fn places(path: &Path) -> String {
-    let page = path.join(layout::REPORT);
-    let page = if page.exists() { format!("\nreport: {}", page.display()) } else { String::new() };
-    format!("results: {}{page}", path.display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_is_named_only_where_there_is_one() {
-        let run = tempfile::tempdir().unwrap();
-        assert_eq!(places(run.path()), format!("results: {}", run.path().display()));
-        std::fs::write(run.path().join(layout::REPORT), "").unwrap();
-        assert!(places(run.path()).ends_with(layout::REPORT));
     }
 }

@@ -22,8 +22,13 @@ const SHORT: Duration = Duration::from_secs(2);
 const BRIEF: Duration = Duration::from_millis(40);
 /// Time without a reachable server: longer than Java's client takes for two attempts to connect.
 const AWAY: Duration = Duration::from_secs(4);
+/// Opcode of exists.
+const EXISTS: i32 = 3;
 /// Longer than any client needs for any request.
 const STUCK: Duration = Duration::from_secs(60);
+
+pub const DIRECTORY_MADE: &str = "directory made meanwhile";
+pub const PREDECESSOR_GONE: &str = "predecessor gone";
 
 pub struct Event {
     pub name: &'static str,
@@ -49,6 +54,10 @@ enum Happens {
     OwnNodeGoes,
     NoDirectory,
     DirectoryGoes,
+    /// Another contender makes the missing directory while the reply that it is missing is on its way.
+    DirectoryMade,
+    /// The holder releases while the list's reply is on its way.
+    PredecessorGoes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +100,7 @@ fn beside_stranger(name: &'static str, happens: Happens) -> Event {
 }
 
 /// Events to play to locks and their originals.
-pub fn of_pairs() -> [Event; 16] {
+pub fn of_pairs() -> [Event; 18] {
     let named = Event::named;
     [
         alone("nothing", Happens::Nothing),
@@ -110,6 +119,8 @@ pub fn of_pairs() -> [Event; 16] {
         named(Named::OwnNodeDeleted),
         named(Named::ForeignChild),
         named(Named::NoDirectory),
+        alone(DIRECTORY_MADE, Happens::DirectoryMade),
+        waiting(PREDECESSOR_GONE, Happens::PredecessorGoes),
     ]
 }
 
@@ -228,7 +239,7 @@ pub async fn play(
     if event.has_stranger {
         scene.add_foreign_child().await;
     }
-    if event.happens == Happens::NoDirectory {
+    if matches!(event.happens, Happens::NoDirectory | Happens::DirectoryMade) {
         scene.delete_all().await;
     }
     let proxy = Proxy::before(connect);
@@ -250,6 +261,7 @@ pub async fn play(
         stage.mark("the holder releases");
         let released = holder.release(held.clone()).await;
         assert!(released.is_ok() || event.happens == Happens::DirectoryGoes, "{}: {released:?}", terms.lock);
+        stage.proxy.let_go();
         stage.rest(&waits).await;
     }
     let (ended, subject) = stage.end(event.happens, waits, is_beside).await;
@@ -308,6 +320,13 @@ impl Stage<'_> {
             Happens::Lost(_, What::Delete) => {}
             Happens::Lost(fate, what) => self.lose(fate, what),
             Happens::TimesOutInBackOff => self.lose(Fate::ReplyLost, What::List),
+            Happens::PredecessorGoes => self.lose(Fate::ReplyHeld, What::List),
+            Happens::DirectoryMade => {
+                let lock = self.scene.lock.clone();
+                self.proxy.strike_where(Fate::ReplyHeld, 1, move |request| {
+                    request.kind == EXISTS && request.path == lock
+                });
+            }
             Happens::CreatesExhausted => {
                 (1..self.terms.creates).for_each(|_| self.lose(Fate::RequestLost, What::Create));
                 self.lose(Fate::ReplyLost, What::Create);
@@ -335,6 +354,11 @@ impl Stage<'_> {
                 return has_one;
             }
             Happens::DirectoryGoes => self.scene.delete_all().await,
+            Happens::DirectoryMade => {
+                self.mark("another contender creates the directory");
+                self.scene.restore().await;
+                self.proxy.let_go();
+            }
             Happens::TimesOut => runtime::sleep(SHORT).await,
             Happens::Lost(Fate::CutOff, _) => {
                 runtime::sleep(AWAY).await;
@@ -498,6 +522,7 @@ impl Course {
         let below = request.path.replace(&format!("{}/", self.scene.lock), "").replace(&self.scene.lock, ".");
         let fate = match request.fate {
             Some(Fate::RequestLost) => " [lost]",
+            Some(Fate::ReplyHeld) => " [reply waits]",
             Some(_) => " [reply lost]",
             None => "",
         };

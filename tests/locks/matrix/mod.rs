@@ -62,7 +62,7 @@ impl Column {
                     async |address: &str, scene: &Scene| side.contender(pair, address, scene, number).await;
                 let course = event::play(&event, &pair.terms(), connect, contender).await;
                 assert!(course.has_happened, "{}, {}: it did not happen", pair.name, event.name);
-                course.lines(side.is_original())
+                pair.compared(course.lines(side.is_original()))
             };
             let (ours, theirs) = join(sent(&Side::Ours), sent(&original)).await;
             Played { race: pair.race(event.name), event, ours, theirs }

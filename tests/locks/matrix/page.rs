@@ -27,7 +27,8 @@ Curator's reads of `/zookeeper/config`. It also leaves out the reads by which th
 fencing token after each grant. Requests of one kind with and without a `Stat` in the reply count as one kind.
 
 Curator's locks retry once, after 300 ms (`retry_times = 1`, `retry_sleep = \"300ms\"`). A waiter waits behind one holder, which
-releases when no request is under way.
+releases when no request is under way. The articles' classes keep their connection when they release; the lists of `polling` are left out,
+because their number depends on time alone.
 
 - `creates exhausted`: every create that the lock tries is lost; for the last one only the reply is lost. kazoo tries for ever. The
   multi-lock goes on to the next member while it deletes the previous member's node in the background, in no certain order.
@@ -35,6 +36,8 @@ releases when no request is under way.
   their watch then, depending on whether the event of their own delete has arrived.
 - `timed out in back-off`: an acquire with 40 ms whose list's reply is lost. WriteLock does not pause after a first loss.
 - `session moved`: kazoo reads the queue once or twice, depending on which of its threads is first; both count as the same.
+- `directory made meanwhile`: exists shows no directory, and another contender creates it before the answer arrives. `predecessor gone`:
+  the holder releases before the list's answer arrives. Both are of the articles' classes only, whose driver ends no wait by a timeout.
 - `session expired`: kazoo's driver releases a lock that was granted to another session than the acquire began with.
 
 No event has a follower that lags when a reply is lost. No lock here, and no original, sends `sync` before it searches for its

@@ -10,7 +10,7 @@ use zklockbench_locks::driver::{DriverCommand, Process, Processes};
 use zklockbench_locks::{DrivenLocks, Entry, LockConfig, Program, find};
 use zklockbench_zk::{Access, Target};
 
-use super::event::{Event, Terms};
+use super::event::{self, Event, Terms};
 use crate::support::contender::Contender;
 use crate::support::sessions::Scene;
 use crate::support::{foreign, skip};
@@ -112,6 +112,17 @@ const KAZOO: Pair = Pair {
     ..CURATOR
 };
 
+/// As the mutex's, with a writer before it.
+const READ_WRITE: Pair = Pair {
+    ours: "curator-read-write",
+    original: "InterProcessReadWriteLock",
+    races: &[Race {
+        again: &["getChildren .", "getData with watch _c_<other>-__WRIT__0"],
+        ..CURATOR.races[0]
+    }],
+    ..CURATOR
+};
+
 const SEMAPHORE: Pair = Pair {
     name: "curator-semaphore",
     ours: "curator-semaphore",
@@ -126,6 +137,43 @@ const SEMAPHORE: Pair = Pair {
     ],
     ..CURATOR
 };
+
+const LOST_REPLY: &str = "A class that loses a reply goes on until it next checks its flag, where polling lists once more, and then closes its connection, with which its node goes; here the acquire fails at once, deletes its node if it knows one, and ends the session.";
+const LOGGED: &str = "The class only logs a failed release; here it is reported.";
+const STRANGER: &str = "A child whose name is not four letters and a number makes the class close its session; here that child is ignored.";
+const LISTS_LAST: &str = "Its last watch fires at its own delete: it lists once more, unless its connection is closed by then; here the release ends the listing.";
+const NULL: &str = "The class prints a failure of its create or list and goes on: it waits for a node called `null`, which is not there, so it is inside beside the holder.";
+const NEVER: &str = "the article's code as printed, which lets no contender in, not even the first";
+
+/// An article's class. Its names have no identifier, and it is never cancelled.
+const PRINTED: Pair = Pair {
+    name: "polling, the class",
+    ours: "polling",
+    driver: "articles",
+    original: "ZKLock",
+    creates: 1,
+    calm: Duration::from_millis(700),
+    skips: &[
+        "no server for 4 s",
+        "creates exhausted",
+        "timed out",
+        "timed out in back-off",
+        "watch's reply lost",
+    ],
+    races: &[],
+    differs: &[
+        ("create's reply lost", LOST_REPLY),
+        ("list's reply lost", LOST_REPLY),
+        ("delete's reply lost", LOGGED),
+        ("session moved", LOST_REPLY),
+        ("foreign child", STRANGER),
+    ],
+    made_of: "",
+    ..CURATOR
+};
+
+/// Events that only the articles' classes tell apart.
+const OF_CLASSES: [&str; 2] = [event::DIRECTORY_MADE, event::PREDECESSOR_GONE];
 
 pub const PAIRS: &[Pair] = &[
     CURATOR,
@@ -171,19 +219,8 @@ pub const PAIRS: &[Pair] = &[
         made_of: "",
         ..CURATOR
     },
-    Pair {
-        name: "curator-read-write, writing",
-        ours: "curator-read-write",
-        original: "InterProcessReadWriteLock",
-        ..CURATOR
-    },
-    Pair {
-        name: "curator-read-write, reading",
-        ours: "curator-read-write",
-        original: "InterProcessReadWriteLock",
-        mode: Read,
-        ..CURATOR
-    },
+    Pair { name: "curator-read-write, writing", ..READ_WRITE },
+    Pair { name: "curator-read-write, reading", mode: Read, ..READ_WRITE },
     SEMAPHORE,
     Pair {
         name: "curator-semaphore-mutex",
@@ -214,7 +251,85 @@ pub const PAIRS: &[Pair] = &[
         ],
         ..CURATOR
     },
+    PRINTED,
+    Pair {
+        name: "parent-watch, the class",
+        ours: "parent-watch",
+        original: "ZKLockTwo",
+        skips: WATCHING,
+        differs: &[
+            ("nothing", LISTS_LAST),
+            ("another holds", LISTS_LAST),
+            ("create's reply lost", LOST_REPLY),
+            ("list's reply lost", LOST_REPLY),
+            ("watch's reply lost", LOST_REPLY),
+            ("delete's reply lost", LOGGED),
+            ("session moved", LISTS_LAST),
+            ("foreign child", STRANGER),
+            ("no directory", LISTS_LAST),
+            (event::PREDECESSOR_GONE, LISTS_LAST),
+        ],
+        ..PRINTED
+    },
+    Pair {
+        name: "predecessor-watch, the class",
+        ours: "predecessor-watch",
+        original: "ZKLockThree",
+        skips: WATCHING,
+        differs: &[
+            ("create's reply lost", LOST_REPLY),
+            ("list's reply lost", LOST_REPLY),
+            ("delete's reply lost", LOGGED),
+            ("foreign child", STRANGER),
+        ],
+        ..PRINTED
+    },
+    Pair {
+        name: "predecessor-watch-wait-limited",
+        ours: "predecessor-watch-wait-limited",
+        original: "ZooKeeperLock",
+        skips: WATCHING,
+        differs: &[
+            ("create's reply lost", NULL),
+            ("create's request lost", NULL),
+            ("list's reply lost", NULL),
+            ("watch's reply lost", "the class waits to the end of its limit or returns as if that were over"),
+            ("delete's reply lost", "The class only prints a failed release; here it is reported."),
+        ],
+        ..PRINTED
+    },
+    Pair {
+        name: "local-then-remote",
+        ours: "local-then-remote",
+        original: "LocalLock",
+        // It fails before any of these can happen.
+        skips: &[
+            "no server for 4 s",
+            "creates exhausted",
+            "timed out",
+            "timed out in back-off",
+            "watch's reply lost",
+            "delete's reply lost",
+            "session moved",
+            "session expired",
+            "own node deleted",
+            "foreign child",
+            event::DIRECTORY_MADE,
+            event::PREDECESSOR_GONE,
+        ],
+        differs: &[
+            ("nothing", NEVER),
+            ("another holds", NEVER),
+            ("create's reply lost", NEVER),
+            ("create's request lost", NEVER),
+            ("list's reply lost", NEVER),
+            ("no directory", "It creates no missing directory either."),
+        ],
+        ..PRINTED
+    },
 ];
+
+const WATCHING: &[&str] = &["no server for 4 s", "creates exhausted", "timed out", "timed out in back-off"];
 
 /// The side that takes a pair's lock.
 pub enum Side {
@@ -223,9 +338,22 @@ pub enum Side {
 }
 
 impl Pair {
-    /// Parameters of both sides.
+    /// Parameters of our side, which the original gets as well, if it has them.
     fn params(&self) -> Params {
         let mut params = Params::new();
+        let interval = |millis| ParamValue::Duration(Duration::from_millis(millis));
+        if self.driver == "articles" {
+            let is_class = self.original.starts_with("ZKLock");
+            // A poll comes after calm.
+            let (name, millis) =
+                if self.ours == "polling" { ("poll_interval", 1_200) } else { ("flag_interval", 300) };
+            let own = [
+                ("class", ParamValue::Word("article".into())),
+                (name, interval(millis)),
+                ("interval", interval(millis)),
+            ];
+            params.extend(own.into_iter().filter(|_| is_class).map(|(name, value)| (name.to_owned(), value)));
+        }
         if self.driver == "curator" {
             params.insert("retry_times".into(), ParamValue::Count(1));
             params.insert("retry_sleep".into(), ParamValue::Duration(Duration::from_millis(300)));
@@ -253,7 +381,14 @@ impl Pair {
 
     /// Returns whether the event can happen to this pair.
     pub fn meets(&self, event: &Event) -> bool {
-        !self.skips.contains(&event.name)
+        let is_told_apart = self.driver == "articles" || !OF_CLASSES.contains(&event.name);
+        is_told_apart && !self.skips.contains(&event.name)
+    }
+
+    /// The lines to compare. How often a lock polls depends on time alone.
+    pub fn compared(&self, mut lines: Vec<String>) -> Vec<String> {
+        lines.retain(|line| self.ours != "polling" || line != "getChildren .");
+        lines
     }
 
     /// Starts the original in its own process; `None` if this machine can't run it.

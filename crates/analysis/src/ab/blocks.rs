@@ -9,31 +9,24 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zklockbench_core::worded;
 use zklockbench_stats::{Design, Looks};
 
-/// Role of a run in its block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Turn {
-    /// The first side.
-    A,
-    /// The second side.
-    B,
-    /// The first side again. Its difference from the first run is noise.
-    Again,
+worded! {
+    /// Role of a run in its block.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Turn by name {
+        /// The first side.
+        A = "a",
+        /// The second side.
+        B = "b",
+        /// The first side again. Its difference from the first run is noise.
+        Again = "again",
+    }
 }
 
 impl Turn {
-    pub const ALL: [Self; 3] = [Self::A, Self::B, Self::Again];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "a",
-            Self::B => "b",
-            Self::Again => "again",
-        }
-    }
-
     pub const fn title(self) -> &'static str {
         match self {
             Self::A => "A",

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Figure, Of};
+use zklockbench_core::worded;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Article {
@@ -116,25 +117,16 @@ pub const CURATOR: &str = "curator";
 /// Name in `needs` for calibrations of 1, 3 and 5 servers.
 pub const CALIBRATIONS: &str = "calibrations";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    Confirmed,
-    Refuted,
-    /// The claim holds only under a condition, which the sentence names.
-    HoldsWhen,
-    /// The metrics are missing or inconclusive.
-    NotDecided,
-}
-
-impl Answer {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Confirmed => "confirmed",
-            Self::Refuted => "refuted",
-            Self::HoldsWhen => "holds when",
-            Self::NotDecided => "not decided",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Answer by name {
+        Confirmed = "confirmed",
+        Refuted = "refuted",
+        /// The claim holds only under a condition, which the sentence names.
+        HoldsWhen = "holds when",
+        /// The metrics are missing or inconclusive.
+        NotDecided = "not decided",
     }
 }
 

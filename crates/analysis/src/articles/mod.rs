@@ -92,7 +92,8 @@ impl Needed {
 fn word_of(scenario: &str) -> &str {
     match scenario {
         "curator-reentrant" => "reentrant",
-        "redis-primary-dies" => "redis",
+        "articles-printed" | "articles-no-directory" => "classes",
+        "articles-redis-durable" | "articles-retry" | "redis-primary-dies" => "redis",
         other => other.trim_start_matches("articles-"),
     }
 }
@@ -153,7 +154,7 @@ pub struct Evidence {
     pub calibrations: Vec<Named<Calibration>>,
     /// Recorded behaviour of Java's Curator, as written by `benches/java/CuratorFacts.java`.
     pub curators: Vec<Named<serde_json::Value>>,
-    /// The source text of this suite's polling, parent-watch and predecessor-watch locks.
+    /// The source text of the articles' classes for polling, parent watch and predecessor watch, as this suite rebuilds them.
     pub sources: Option<[&'static str; 3]>,
 }
 

@@ -74,6 +74,11 @@ pub fn overview(decisions: &Decisions) -> String {
             claim.sentence
         );
     }
+    text += "\n## The comparison as printed\n\n\
+             [drivers/articles](../drivers/README.md#included-drivers) rebuilds the articles' Java classes step by step. This command \
+             repeats the comparison of the three strategies (A3) by these classes and by this suite's, side by side, in about eight \
+             minutes; claims 24 and 25 show what it found:\n\n\
+             ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run\n```\n";
     text += "\n## Articles\n\n";
     text.extend(sources().iter().map(article));
     text

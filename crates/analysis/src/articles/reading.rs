@@ -21,7 +21,7 @@ use zklockbench_core::catalog::NOT_ZOOKEEPER;
 use zklockbench_core::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
 use zklockbench_core::measure::{self, Outcome, Unit};
 use zklockbench_record::figures::{self, VIOLATIONS};
-use zklockbench_record::{Counted, FaultRecord, Trial};
+use zklockbench_record::{Counted, FaultRecord, ServerCounters, Trial};
 use zklockbench_scenario::Stop;
 
 /// Reads one of a claim's metrics; `None` if the evidence does not have it.
@@ -225,6 +225,7 @@ fn of_trials() -> Vec<Entry> {
         }),
         count("contenders", Nothing, |trial| whole(trial.spec.contenders as u64)),
         count("overtaken", Nothing, |trial| whole(trial.measured.overtaken)),
+        count("waits_in_vain", ItsEnd, |trial| whole(trial.tallies.iter().map(|tally| tally.unserved).sum())),
         count("faults_proved", Nothing, |trial| whole(trial.faults_proved() as u64)),
         count("sessions_lost", Nothing, |trial| whole(trial.sessions.expired + trial.sessions.rejoined)),
         count("stuck", Nothing, |trial| whole(trial.stuck.len() as u64)),
@@ -280,7 +281,11 @@ fn of_trials() -> Vec<Entry> {
         }),
         count("useful_by_release", ItsEnd, |trial| whole(trial.measured.notifications.by_release_useful)),
         count("spurious_by_release", ItsEnd, |trial| whole(trial.measured.notifications.by_release_spurious)),
+        count("spurious_to_readers", ItsEnd, |trial| whole(trial.measured.notifications.spurious_to_readers)),
         count("wire_turns", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.acquired)),
+        median("served_each", Of::Amount, ItsEnd, |trial| {
+            per_acquisition(served(trial)?, trial.whole.acquired())
+        }),
         count("wire_creates", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(Create))),
         count("wire_lists", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(GetChildren))),
         count("wire_deletes", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(Delete))),
@@ -325,6 +330,18 @@ fn per_acquisition(amount: u64, acquired: u64) -> Option<f64> {
 
 fn each(trial: &Trial, amount: u64) -> Option<f64> {
     per_acquisition(amount, trial.whole.acquired()).filter(|_| trial.whole.unseen == 0)
+}
+
+/// Requests that succeeded, by the servers' own counters: reads of all servers, and writes, which each of them applies.
+fn served(trial: &Trial) -> Option<u64> {
+    let counts = |key: &str| -> Option<Vec<i64>> {
+        let count =
+            |server: &ServerCounters| Some(server.after.get(key)? - server.before.get(key).unwrap_or(&0));
+        trial.servers.iter().map(count).collect()
+    };
+    let reads: i64 = counts("zk_cnt_ns_read_per_namespace")?.iter().sum();
+    let writes = counts("zk_cnt_ns_write_per_namespace")?.into_iter().max()?;
+    u64::try_from(reads + writes).ok()
 }
 
 /// Notifications that releases sent to waiters.

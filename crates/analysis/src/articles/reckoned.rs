@@ -112,9 +112,9 @@ const MOST: f64 = 0.5;
 /// Number of cells (contenders and hold) in which the order holds, and the shortest hold or fewest contenders among them.
 fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let cells = by_cell(&evidence.trials("articles-network-cost"))?;
-    let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-cost"), name));
+    let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-printed"), name));
     let at_article = CostAt::of(0, 0.0, &classes)?;
-    known.put("saved", at_article.saved("article's classes")?);
+    known.put("saved", at_article.saved("article's setting")?);
     let (mut first, mut second, mut saves) = (Vec::new(), Vec::new(), Vec::new());
     for cell in &cells {
         let place = format!("{} contenders, hold of {} intervals", cell.contenders, number(cell.hold));
@@ -228,32 +228,33 @@ impl Kinds {
     }
 }
 
-/// Complexity of a lock's own code, without what it shares with others.
+/// Complexity of a class, without the driver around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Complexity {
-    /// Lines that are neither empty nor a comment.
+    /// Lines that are neither empty, a comment nor an import.
     lines: usize,
-    /// Branches: conditions, loops, arms of a `match`, and each `?`.
+    /// Branches: conditions, loops, cases, caught exceptions.
     branches: usize,
     /// Waiting states: for a reply, an event or a clock.
     states: usize,
 }
 
-/// Counts from the lock's type to the tests, without its card, which is prose.
 fn complexity(source: &str) -> Complexity {
-    let code = source.split_once("\nstruct ").map_or(source, |(_, code)| code);
-    let code = code.split_once("#[cfg(test)]").map_or(code, |(code, _)| code);
-    let lines: Vec<&str> =
-        code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).collect();
-    let goes_on = |line: &&&str| !line.starts_with("impl ") && !line.starts_with("#[");
-    let times =
-        |what: &str| lines.iter().filter(goes_on).map(|line| line.matches(what).count()).sum::<usize>();
-    let branching = ["if ", "while ", "loop ", "for ", " => ", "else {"];
+    let is_code = |line: &&str| !["", "//", "/**", "*", "import "].iter().any(|other| is_begun(line, other));
+    let lines: Vec<&str> = source.lines().map(str::trim).filter(is_code).collect();
+    let times = |words: &[&str]| -> usize {
+        lines.iter().map(|line| words.iter().map(|word| line.matches(word).count()).sum::<usize>()).sum()
+    };
     Complexity {
         lines: lines.len(),
-        branches: branching.map(times).iter().sum::<usize>() + times("?"),
-        states: times(".await"),
+        branches: times(&["if (", "while (", "catch (", "case ", " && ", " || "]),
+        states: times(&["client.", "Thread.sleep(", "this::"]),
     }
+}
+
+/// Whether a line begins with this or, for nothing, is empty.
+fn is_begun(line: &str, with: &str) -> bool {
+    if with.is_empty() { line.is_empty() } else { line.starts_with(with) }
 }
 
 #[cfg(test)]
@@ -261,9 +262,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn source_lines_exclude_cards_comments_and_tests() {
-        let source = "const CARD: &str = \"if it waits\";\nstruct Lock {\n    // if so\n    path: String,\n}\n\n\
-                      async fn wait() {\n    if first().await? {\n        return;\n    }\n}\n#[cfg(test)]\nmod tests {}\n";
-        assert_eq!(complexity(source), Complexity { lines: 8, branches: 2, states: 1 });
+    fn source_lines_exclude_comments_and_imports() {
+        let source = "import java.util.List;\n\n/** If (it) waits. */\nfinal class Lock {\n    // while (so)\n    \
+                      void take() {\n        if (first() && client.exists(path)) return;\n        Thread.sleep(1);\n    }\n}\n";
+        assert_eq!(complexity(source), Complexity { lines: 6, branches: 2, states: 2 });
     }
 }

@@ -12,6 +12,7 @@ use zklockbench_core::error::Exit;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::percent;
 use zklockbench_core::verdict::Verdict;
+use zklockbench_core::worded;
 use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_record::{Better, Figure, Reading, RunEnding, Statistic};
 use zklockbench_stats::{Interval, Position, median};
@@ -286,38 +287,23 @@ pub(super) fn decide(
     (verdict, regression)
 }
 
-/// Verdict on one metric, in the order of tables: the most important comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ComparisonVerdict {
-    /// Worse by more than the margin: the whole interval is beyond it.
-    Regressed,
-    /// A side did not measure the metric.
-    NotMeasured,
-    /// The interval is partly within the margin and partly beyond it.
-    Inconclusive,
-    /// Different by more than the margin, where neither direction is better.
-    Differs,
-    /// Better by more than the margin: the whole interval is beyond it.
-    Improved,
-    /// The difference is smaller than the margin: the whole interval is within it.
-    Same,
-}
-
-impl ComparisonVerdict {
-    /// All verdicts, in the order of tables.
-    pub const ALL: [Self; 6] =
-        [Self::Regressed, Self::NotMeasured, Self::Inconclusive, Self::Differs, Self::Improved, Self::Same];
-
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Regressed => "regressed",
-            Self::NotMeasured => "not measured",
-            Self::Inconclusive => "inconclusive",
-            Self::Differs => "differs",
-            Self::Improved => "improved",
-            Self::Same => "same",
-        }
+worded! {
+    /// Verdict on one metric, in the order of tables: the most important comes first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ComparisonVerdict by word {
+        /// Worse by more than the margin: the whole interval is beyond it.
+        Regressed = "regressed",
+        /// A side did not measure the metric.
+        NotMeasured = "not measured",
+        /// The interval is partly within the margin and partly beyond it.
+        Inconclusive = "inconclusive",
+        /// Different by more than the margin, where neither direction is better.
+        Differs = "differs",
+        /// Better by more than the margin: the whole interval is beyond it.
+        Improved = "improved",
+        /// The difference is smaller than the margin: the whole interval is within it.
+        Same = "same",
     }
 }
 

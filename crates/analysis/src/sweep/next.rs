@@ -5,6 +5,7 @@
 use super::over::Over;
 use super::series::{AT_LEAST, AT_MOST, At, Decision, Point, Sample, Series};
 use crate::objective::Objective;
+use zklockbench_core::worded;
 use zklockbench_stats::Interval;
 
 #[derive(Debug, Clone)]
@@ -31,26 +32,16 @@ impl Ask {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    Cover,
-    /// Measures the spread of repetitions.
-    Repeat,
-    Objective,
-    /// Locates the collapse.
-    Collapse,
-    Precision,
-}
-
-impl Why {
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Cover => "cover the range",
-            Self::Repeat => "repeat",
-            Self::Objective => "narrow down the objective",
-            Self::Collapse => "narrow down the collapse",
-            Self::Precision => "narrow the intervals",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Why by word {
+        Cover = "cover the range",
+        /// Measures the spread of repetitions.
+        Repeat = "repeat",
+        Objective = "narrow down the objective",
+        /// Locates the collapse.
+        Collapse = "narrow down the collapse",
+        Precision = "narrow the intervals",
     }
 }
 

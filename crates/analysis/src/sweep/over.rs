@@ -8,50 +8,31 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::{format_micros, number, parse_duration, shown};
+use zklockbench_core::worded;
 
-/// A variable of a scenario. Its values are numbers: times in microseconds, rates in arrivals per second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Variable {
-    /// Number of contenders.
-    Contenders,
-    /// Arrivals per second of an open load.
-    Rate,
-    /// Hold time.
-    Hold,
-    /// Number of locks over which the contenders are spread.
-    Locks,
-    /// Number of servers of the local ensemble.
-    Servers,
-    /// Time added to each round trip between contenders and servers.
-    Delay,
-    /// Session timeout that contenders request.
-    SessionTimeout,
+worded! {
+    /// A variable of a scenario. Its values are numbers: times in microseconds, rates in arrivals per second.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Variable by name {
+        /// Number of contenders.
+        Contenders = "contenders",
+        /// Arrivals per second of an open load.
+        Rate = "rate",
+        /// Hold time.
+        Hold = "hold",
+        /// Number of locks over which the contenders are spread.
+        Locks = "locks",
+        /// Number of servers of the local ensemble.
+        Servers = "servers",
+        /// Time added to each round trip between contenders and servers.
+        Delay = "delay",
+        /// Session timeout that contenders request.
+        SessionTimeout = "session_timeout",
+    }
 }
 
 impl Variable {
-    pub const ALL: [Self; 7] = [
-        Self::Contenders,
-        Self::Rate,
-        Self::Hold,
-        Self::Locks,
-        Self::Servers,
-        Self::Delay,
-        Self::SessionTimeout,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Contenders => "contenders",
-            Self::Rate => "rate",
-            Self::Hold => "hold",
-            Self::Locks => "locks",
-            Self::Servers => "servers",
-            Self::Delay => "delay",
-            Self::SessionTimeout => "session_timeout",
-        }
-    }
-
     const fn example(self) -> &'static str {
         match self {
             Self::Contenders => "contenders=1..1000",

@@ -8,6 +8,7 @@ use crate::objective::Objective;
 use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::shown;
 use zklockbench_core::verdict::Verdict;
+use zklockbench_core::worded;
 use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Missing, Reading, Trial};
 use zklockbench_results::StoredRun;
@@ -22,33 +23,25 @@ pub struct At {
     pub beside: Option<f64>,
 }
 
-/// Whether a repetition is valid and, if not, why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Valid.
-    Sound,
-    /// The load generator could not keep up, so the repetition says nothing about the lock.
-    Saturated,
-    /// The queue grew, because more requests arrived than were served.
-    Unstable,
-    /// The trial did not end, nothing was acquired, or sessions were lost.
-    Failed,
-    /// Two contenders held the lock at once, or another promise was broken.
-    Violated,
+worded! {
+    /// Whether a repetition is valid and, if not, why.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum State by word {
+        /// Valid.
+        Sound = "ok",
+        /// The load generator could not keep up, so the repetition says nothing about the lock.
+        Saturated = "generator saturated",
+        /// The queue grew, because more requests arrived than were served.
+        Unstable = "queue grew",
+        /// The trial did not end, nothing was acquired, or sessions were lost.
+        Failed = "failed",
+        /// Two contenders held the lock at once, or another promise was broken.
+        Violated = "VIOLATED",
+    }
 }
 
 impl State {
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Sound => "ok",
-            Self::Saturated => "generator saturated",
-            Self::Unstable => "queue grew",
-            Self::Failed => "failed",
-            Self::Violated => "VIOLATED",
-        }
-    }
-
     /// Whether the lock or its ensemble broke down, rather than the generator.
     pub const fn is_broken(self) -> bool {
         matches!(self, Self::Unstable | Self::Failed | Self::Violated)
@@ -140,25 +133,17 @@ pub(super) const AT_MOST: usize = 5;
 /// Coverage of an interval that decides. It is wrongly on one side of the limit with a probability of at most half the rest: 5 %.
 const DECIDES: f64 = 0.9;
 
-/// Whether a point meets the objective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// The whole range is on the right side of the limit.
-    Kept,
-    /// The whole range is on the wrong side, or the lock broke down.
-    Missed,
-    /// The range spans the limit, or there are too few repetitions.
-    Undecided,
-}
-
-impl Decision {
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Kept => "met",
-            Self::Missed => "missed",
-            Self::Undecided => "undecided",
-        }
+worded! {
+    /// Whether a point meets the objective.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Decision by word {
+        /// The whole range is on the right side of the limit.
+        Kept = "met",
+        /// The whole range is on the wrong side, or the lock broke down.
+        Missed = "missed",
+        /// The range spans the limit, or there are too few repetitions.
+        Undecided = "undecided",
     }
 }
 

@@ -1,100 +1,67 @@
 //! Reactions of a lock to events that can hit a contender: the table under each card. A test compares it with
 //! observed behaviour.
 
-/// An event that can hit a contender while it acquires or releases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    CreateReplyLost,
-    CreateRequestLost,
-    CreatesExhausted,
-    ListReplyLost,
-    WatchReplyLost,
-    DeleteReplyLost,
-    DeleteRequestLost,
-    SessionMoved,
-    SessionExpired,
-    TimedOut,
-    TimedOutInBackOff,
-    OwnNodeDeleted,
-    ForeignChild,
-    NoDirectory,
-    DirectoryDeleted,
+use crate::worded;
+
+worded! {
+    /// An event that can hit a contender while it acquires or releases.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Event by name {
+        CreateReplyLost = "create's reply lost",
+        CreateRequestLost = "create's request lost",
+        CreatesExhausted = "creates exhausted",
+        ListReplyLost = "list's reply lost",
+        WatchReplyLost = "watch's reply lost",
+        DeleteReplyLost = "delete's reply lost",
+        DeleteRequestLost = "delete's request lost",
+        SessionMoved = "session moved",
+        SessionExpired = "session expired",
+        TimedOut = "timed out",
+        TimedOutInBackOff = "timed out in back-off",
+        OwnNodeDeleted = "own node deleted",
+        ForeignChild = "foreign child",
+        NoDirectory = "no directory",
+        DirectoryDeleted = "directory deleted",
+    }
 }
 
 impl Event {
-    pub const ALL: [Self; 15] = [
-        Self::CreateReplyLost,
-        Self::CreateRequestLost,
-        Self::CreatesExhausted,
-        Self::ListReplyLost,
-        Self::WatchReplyLost,
-        Self::DeleteReplyLost,
-        Self::DeleteRequestLost,
-        Self::SessionMoved,
-        Self::SessionExpired,
-        Self::TimedOut,
-        Self::TimedOutInBackOff,
-        Self::OwnNodeDeleted,
-        Self::ForeignChild,
-        Self::NoDirectory,
-        Self::DirectoryDeleted,
-    ];
-
-    pub fn name(self) -> &'static str {
-        self.in_words()[0]
-    }
-
     pub fn meaning(self) -> &'static str {
-        self.in_words()[1]
-    }
-
-    fn in_words(self) -> [&'static str; 2] {
         match self {
-            Self::CreateReplyLost => [
-                "create's reply lost",
+            Self::CreateReplyLost => {
                 "The request that creates its node is executed, but the connection breaks before the reply \
-                 arrives.",
-            ],
-            Self::CreateRequestLost => {
-                ["create's request lost", "The connection breaks before that request reaches the server."]
+                 arrives."
             }
-            Self::CreatesExhausted => [
-                "creates exhausted",
+            Self::CreateRequestLost => "The connection breaks before that request reaches the server.",
+            Self::CreatesExhausted => {
                 "That request is lost each time that the lock sends it, but of the last one only the \
                  reply. The number is how often the lock sends it; without a number, the lock never gives \
-                 up, and three are lost.",
-            ],
-            Self::ListReplyLost => [
-                "list's reply lost",
-                "The reply to its first list after that is lost. Another contender holds the lock, and the \
-                 directory has a node of another program.",
-            ],
-            Self::WatchReplyLost => [
-                "watch's reply lost",
-                "The reply to the first request that sets a watch is lost, while another contender holds \
-                 the lock.",
-            ],
-            Self::DeleteReplyLost => {
-                ["delete's reply lost", "The request that releases is executed, but its reply is lost."]
+                 up, and three are lost."
             }
-            Self::DeleteRequestLost => ["delete's request lost", "That request does not reach the server."],
-            Self::SessionMoved => [
-                "session moved",
-                "A waiter's connection breaks, and it reconnects, to another server if there is one.",
-            ],
-            Self::SessionExpired => ["session expired", "A waiter's session ends."],
-            Self::TimedOut => ["timed out", "A waiter's timeout ends."],
-            Self::TimedOutInBackOff => [
-                "timed out in back-off",
-                "As under `list's reply lost`, but the timeout ends before the pause that may follow.",
-            ],
-            Self::OwnNodeDeleted => ["own node deleted", "Another client deletes a waiter's nodes."],
-            Self::ForeignChild => ["foreign child", "The directory has a node that is not in the queue."],
-            Self::NoDirectory => ["no directory", "The lock's directory is missing when it arrives."],
-            Self::DirectoryDeleted => [
-                "directory deleted",
-                "Another client deletes the lock's directory with its contents, while one contender holds and one waits.",
-            ],
+            Self::ListReplyLost => {
+                "The reply to its first list after that is lost. Another contender holds the lock, and the \
+                 directory has a node of another program."
+            }
+            Self::WatchReplyLost => {
+                "The reply to the first request that sets a watch is lost, while another contender holds \
+                 the lock."
+            }
+            Self::DeleteReplyLost => "The request that releases is executed, but its reply is lost.",
+            Self::DeleteRequestLost => "That request does not reach the server.",
+            Self::SessionMoved => {
+                "A waiter's connection breaks, and it reconnects, to another server if there is one."
+            }
+            Self::SessionExpired => "A waiter's session ends.",
+            Self::TimedOut => "A waiter's timeout ends.",
+            Self::TimedOutInBackOff => {
+                "As under `list's reply lost`, but the timeout ends before the pause that may follow."
+            }
+            Self::OwnNodeDeleted => "Another client deletes a waiter's nodes.",
+            Self::ForeignChild => "The directory has a node that is not in the queue.",
+            Self::NoDirectory => "The lock's directory is missing when it arrives.",
+            Self::DirectoryDeleted => {
+                "Another client deletes the lock's directory with its contents, while one contender holds and one waits."
+            }
         }
     }
 
@@ -122,23 +89,13 @@ pub enum Outcome {
     TimesOutAndLeaves,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailedWith {
-    ConnectionLoss,
-    SessionExpired,
-    NoNode,
-    OwnNodeMissing,
-}
-
-impl FailedWith {
-    /// The error's name in session messages.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::ConnectionLoss => "connection loss",
-            Self::SessionExpired => "session expired",
-            Self::NoNode => "no node",
-            Self::OwnNodeMissing => "own node missing",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FailedWith by in_words {
+        ConnectionLoss = "connection loss",
+        SessionExpired = "session expired",
+        NoNode = "no node",
+        OwnNodeMissing = "own node missing",
     }
 }
 
@@ -152,7 +109,7 @@ impl Outcome {
             Self::GoesOn if is_of_release => "succeeds".into(),
             Self::GoesOn => "gets the lock".into(),
             Self::WithoutNode => {
-                "gets the lock without a node, so the next to arrive may enter as well".into()
+                "gets the lock without a node, so the next to come may be let in as well".into()
             }
             Self::Fails(with) => format!("fails: {}; {GONE}", with.in_words()),
             Self::FailsAndLeaves(with) => format!("fails: {}; {LEFT}", with.in_words()),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Param, Params};
 use crate::units::{as_us, as_us_if_any, counted, format_duration};
+use crate::worded;
 
 /// Static facts about a fault.
 #[derive(Debug, Clone, Copy)]
@@ -80,13 +81,15 @@ impl FaultCard {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Targets {
-    /// Servers: `leader`, `follower`, `any`, `all`, or a server's number.
-    Servers,
-    /// Contenders: `holder`, `waiter`, `any`, `all`, or a contender's number.
-    Contenders,
-    Fixed,
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Targets by noun {
+        /// Servers: `leader`, `follower`, `any`, `all`, or a server's number.
+        Servers = "servers",
+        /// Contenders: `holder`, `waiter`, `any`, `all`, or a contender's number.
+        Contenders = "contenders",
+        Fixed = "a fixed choice of servers",
+    }
 }
 
 impl Targets {
@@ -97,57 +100,34 @@ impl Targets {
             Self::Fixed => &[],
         }
     }
+}
 
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::Servers => "servers",
-            Self::Contenders => "contenders",
-            Self::Fixed => "a fixed choice of servers",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Ends by in_words {
+        /// The suite heals the fault after its `duration`.
+        Healed = "healed after its duration",
+        /// The fault ends by itself and takes no `duration`.
+        ByItself = "by itself",
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
-    /// The suite heals the fault after its `duration`.
-    Healed,
-    /// The fault ends by itself and takes no `duration`.
-    ByItself,
-}
-
-impl Ends {
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Healed => "healed after its duration",
-            Self::ByItself => "by itself",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Capability by in_words {
+        /// Kill, start and pause servers: requires an ensemble that the suite started.
+        Processes = "servers that the suite starts",
+        /// Isolate a server: requires servers in their own network namespaces or in containers.
+        Isolation = "servers that the suite starts, each in a network namespace or a container",
+        /// Drop traffic between two servers: requires servers in their own network namespaces.
+        Links = "servers that the suite starts, each in a network namespace",
+        /// Intercept traffic between contenders and servers: requires the suite's proxies.
+        Proxies = "proxies in front of the servers",
+        Contenders = "nothing",
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Capability {
-    /// Kill, start and pause servers: requires an ensemble that the suite started.
-    Processes,
-    /// Isolate a server: requires servers in their own network namespaces or in containers.
-    Isolation,
-    /// Drop traffic between two servers: requires servers in their own network namespaces.
-    Links,
-    /// Intercept traffic between contenders and servers: requires the suite's proxies.
-    Proxies,
-    Contenders,
 }
 
 impl Capability {
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Processes => "servers that the suite starts",
-            Self::Isolation => "servers that the suite starts, each in a network namespace or a container",
-            Self::Links => "servers that the suite starts, each in a network namespace",
-            Self::Proxies => "proxies in front of the servers",
-            Self::Contenders => "nothing",
-        }
-    }
-
     /// Whether the fault reaches into the servers, which is only allowed on servers that the suite started.
     pub fn reaches_servers(self) -> bool {
         matches!(self, Self::Processes | Self::Isolation | Self::Links)

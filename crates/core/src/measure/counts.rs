@@ -83,6 +83,9 @@ pub struct Notifications {
     pub by_release_spurious: u64,
     /// Part of `by_release_spurious` that was delivered to the releaser itself.
     pub to_releaser: u64,
+    /// Part of `by_release_spurious` that was delivered to waiters that asked to read.
+    #[serde(default)]
+    pub spurious_to_readers: u64,
     /// Notifications caused by a newcomer's create.
     pub by_arrival: u64,
     /// Notifications caused by a waiter that left a queue without having held: it timed out or was cancelled, or it
@@ -111,6 +114,7 @@ added_up!(Notifications {
     by_release_useful,
     by_release_spurious,
     to_releaser,
+    spurious_to_readers,
     by_arrival,
     by_departure,
     cause_unknown,
@@ -378,6 +382,7 @@ mod tests {
             by_arrival: 8 * unit,
             by_departure: 9 * unit,
             cause_unknown: 10 * unit,
+            spurious_to_readers: 11 * unit,
         }
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Measure;
 use crate::units::{counted, format_micros, number};
+use crate::worded;
 
 /// A metric of a trial. Its text is its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,35 +48,27 @@ pub enum Statistic {
     Max,
 }
 
-/// Unit of a metric. In files: `us`, `per_s`, `amount`, `bytes`, `share`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Microseconds.
-    #[serde(rename = "us")]
-    Micros,
-    /// Rate per second.
-    #[serde(rename = "per_s")]
-    PerSecond,
-    /// A number, whole or an average.
-    Amount,
-    /// Bytes.
-    Bytes,
-    /// A share between 0 and 1.
-    Share,
+worded! {
+    /// Unit of a metric. In files: `us`, `per_s`, `amount`, `bytes`, `share`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Unit by name {
+        /// Microseconds.
+        #[serde(rename = "us")]
+        Micros = "us",
+        /// Rate per second.
+        #[serde(rename = "per_s")]
+        PerSecond = "per_s",
+        /// A number, whole or an average.
+        Amount = "amount",
+        /// Bytes.
+        Bytes = "bytes",
+        /// A share between 0 and 1.
+        Share = "share",
+    }
 }
 
 impl Unit {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Micros => "us",
-            Self::PerSecond => "per_s",
-            Self::Amount => "amount",
-            Self::Bytes => "bytes",
-            Self::Share => "share",
-        }
-    }
-
     /// A value with this unit, formatted for display.
     pub fn show(self, value: f64) -> String {
         match self {
@@ -87,21 +80,13 @@ impl Unit {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Better {
-    Lower,
-    Higher,
-    /// The metric belongs to the load: neither direction is better.
-    Neither,
-}
-
-impl Better {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Lower => "lower",
-            Self::Higher => "higher",
-            Self::Neither => "neither",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Better by name {
+        Lower = "lower",
+        Higher = "higher",
+        /// The metric belongs to the load: neither direction is better.
+        Neither = "neither",
     }
 }
 

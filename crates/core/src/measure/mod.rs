@@ -6,19 +6,12 @@ macro_rules! counted_by {
         $(#[$about_kind:meta])* $Kind:ident { $($(#[$about:meta])* $variant:ident: $name:literal,)* }
         $(#[$about_each:meta])* $Each:ident
     ) => {
-        $(#[$about_kind])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        #[serde(rename_all = "snake_case")]
-        #[repr(u8)]
-        pub enum $Kind { $($(#[$about])* $variant,)* }
-
-        impl $Kind {
-            /// All kinds, in the order in which outputs list them.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
-
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
+        $crate::worded! {
+            $(#[$about_kind])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+            #[serde(rename_all = "snake_case")]
+            #[repr(u8)]
+            pub enum $Kind by name { $($(#[$about])* $variant = $name,)* }
         }
 
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,14 +59,17 @@ macro_rules! counted_by {
     };
 }
 
-/// Implements field-wise addition. Every field is listed by name, so that none can be forgotten.
+/// Implements field-wise addition, or a rule of [`combine`] after a field's name. Every field is listed by name, so that none
+/// can be forgotten.
 #[macro_export]
 macro_rules! added_up {
-    ($Counts:ident { $($field:ident),* $(,)? }) => {
+    (@field $own:expr, $other:expr) => { $own += $other };
+    (@field $own:expr, $other:expr, $rule:expr) => { $crate::measure::combine::apply($rule, &mut $own, $other) };
+    ($Counts:ident { $($field:ident $(: $rule:expr)?),* $(,)? }) => {
         impl std::ops::AddAssign for $Counts {
             fn add_assign(&mut self, other: Self) {
                 let Self { $($field),* } = other;
-                $(self.$field += $field;)*
+                $($crate::measure::added_up!(@field self.$field, $field $(, $rule)?);)*
             }
         }
 
@@ -89,6 +85,7 @@ macro_rules! added_up {
 }
 pub use added_up;
 
+pub mod combine;
 mod counts;
 mod figure;
 mod herd;

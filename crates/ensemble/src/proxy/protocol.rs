@@ -222,21 +222,11 @@ pub fn operations(opcode: i32, body: &[u8]) -> Option<Vec<(i32, Operation)>> {
     }
     let mut parts = Vec::new();
     loop {
-        match part(&mut reader)? {
-            None => return Some(parts),
-            Some(opcode) => {
-                let what = operation(opcode, &mut reader)?;
-                past(opcode, &mut reader)?;
-                parts.push((opcode, what));
-            }
-        }
+        let Some(opcode) = reader.part()? else { return Some(parts) };
+        let what = operation(opcode, &mut reader)?;
+        reader.skip_part(opcode)?;
+        parts.push((opcode, what));
     }
-}
-
-/// Opcode of the next part of a multi; `Some(None)` at the end of the list.
-fn part(reader: &mut Reader<'_>) -> Option<Option<i32>> {
-    let (opcode, ends, _error) = (reader.int()?, reader.bool()?, reader.int()?);
-    Some((!ends).then_some(opcode))
 }
 
 /// Reads the path that begins most operations.
@@ -254,68 +244,10 @@ fn operation(opcode: i32, reader: &mut Reader<'_>) -> Option<Operation> {
     })
 }
 
-/// Skips the rest of a multi's part, after its path.
-fn past(opcode: i32, reader: &mut Reader<'_>) -> Option<()> {
-    match opcode {
-        1 | 15 | 19 | 21 => {
-            perhaps_buffer(reader)?;
-            for _ in 0..reader.int()? {
-                reader.int()?;
-                perhaps_buffer(reader)?;
-                perhaps_buffer(reader)?;
-            }
-            reader.int()?;
-            if opcode == 21 {
-                reader.long()?;
-            }
-        }
-        2 | 13 => drop(reader.int()?),
-        5 => {
-            perhaps_buffer(reader)?;
-            reader.int()?;
-        }
-        3 | 4 | 8 | 12 => drop(reader.bool()?),
-        _ => return None,
-    }
-    Some(())
-}
-
-/// Skips a buffer, which may be null.
-fn perhaps_buffer(reader: &mut Reader<'_>) -> Option<()> {
-    let length = reader.int()?;
-    usize::try_from(length).map_or(Some(()), |length| reader.bytes(length).map(drop))
-}
-
 /// Returns whether the body of this reply is a refusal. Only a multi's is, since its header reports no error.
 pub fn is_refused(opcode: i32, body: &[u8]) -> bool {
     const ERROR: i32 = -1;
-    opcode == 14 && part(&mut Reader(body)) == Some(Some(ERROR))
-}
-
-/// Paths of created nodes in the order of the creates, read from the reply's body; `None` if it cannot be
-/// read.
-pub fn created(opcode: i32, body: &[u8]) -> Option<Vec<String>> {
-    const STAT: usize = 68;
-    let mut reader = Reader(body);
-    match opcode {
-        1 | 15 | 19 | 21 => return Some(vec![reader.string()?]),
-        14 => {}
-        _ => return Some(Vec::new()),
-    }
-    let mut paths = Vec::new();
-    while let Some(kind) = part(&mut reader)? {
-        match kind {
-            1 => paths.push(reader.string()?),
-            15 | 19 | 21 => {
-                paths.push(reader.string()?);
-                reader.bytes(STAT)?;
-            }
-            5 => drop(reader.bytes(STAT)?),
-            2 | 13 | 20 => {}
-            _ => return None,
-        }
-    }
-    Some(paths)
+    opcode == 14 && Reader(body).part() == Some(Some(ERROR))
 }
 
 #[cfg(test)]
@@ -416,12 +348,12 @@ mod tests {
     #[test]
     fn replies_name_the_created_nodes() {
         let reply = [header(1), text("/q/n-7"), header(5), vec![0; 68], header(2), header(-1)].concat();
-        assert_eq!(created(14, &reply), Some(vec!["/q/n-7".to_owned()]));
-        assert_eq!(created(14, &reply[..20]), None);
+        assert_eq!(Reader(&reply).created(14), Some(vec!["/q/n-7".to_owned()]));
+        assert_eq!(Reader(&reply[..20]).created(14), None);
         let refused = [&(-1_i32).to_be_bytes()[..], &[0], &[255; 4], &[0; 4], &header(-1)].concat();
         assert!(is_refused(14, &refused) && !is_refused(14, &reply) && !is_refused(1, &refused));
-        assert_eq!(created(1, &text("/q/n-8")), Some(vec!["/q/n-8".to_owned()]));
-        assert_eq!(created(4, &[]), Some(Vec::new()));
+        assert_eq!(Reader(&text("/q/n-8")).created(1), Some(vec!["/q/n-8".to_owned()]));
+        assert_eq!(Reader(&[]).created(4), Some(Vec::new()));
     }
 
     #[test]
@@ -436,7 +368,7 @@ mod tests {
         fn garbage_never_panics(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
             let _ = (request(&garbage), reply(&garbage));
             let _ = (is_connect_request(&garbage), granted_session(&garbage));
-            let _ = (operations(opcode, &garbage), created(opcode, &garbage));
+            let _ = (operations(opcode, &garbage), Reader(&garbage).created(opcode));
         }
     }
 

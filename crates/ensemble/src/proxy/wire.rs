@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
 
-use super::protocol::{self, Operation, created, is_refused, operations};
+use super::protocol::{self, Operation, is_refused, operations};
 use zklockbench_core::jute::Reader;
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::{RequestKind, WireCounts};
@@ -324,7 +324,7 @@ impl WireState {
 
     /// Records the changes of an executed request.
     fn changed(&mut self, client: usize, asked: AskedOnWire, zxid: i64, body: &[u8]) {
-        let (changes, names) = (asked.changes, created(asked.opcode, body));
+        let (changes, names) = (asked.changes, Reader(body).created(asked.opcode));
         let (Some(changes), Some(names)) = (changes, names) else {
             return self.is_unclear("the changes of a multi are longer than the part that was read");
         };

@@ -22,7 +22,7 @@ use zklockbench_record::history::{
 };
 
 /// Judges a history while reading it. Memory grows with contenders and locks, not with events.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Checker {
     complete: Option<bool>,
     /// Kinds of all locks in the header; those without an event take no more memory.
@@ -35,7 +35,7 @@ pub struct Checker {
     numbers: HashMap<String, usize>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Lock {
     /// Counts made while reading; the rest follows at the end.
     report: LockReport,
@@ -53,16 +53,7 @@ struct Lock {
 
 impl Lock {
     fn new(name: &str, kind: LockKind) -> Self {
-        Self {
-            report: LockReport::new(name, kind),
-            occupancies: Vec::new(),
-            order: LockHolds::new(kind),
-            fencing: Fencing::default(),
-            holds: 0,
-            kept_out: KeptOut::default(),
-            refused: KeptOut::default(),
-            first: None,
-        }
+        Self { report: LockReport::new(name, kind), order: LockHolds::new(kind), ..Self::default() }
     }
 
     fn occupancy(&mut self, clock: usize) -> &mut Occupancy {
@@ -96,15 +87,7 @@ impl Lock {
 
 impl Checker {
     pub fn new(header: &Header) -> Self {
-        Self {
-            complete: header.complete,
-            kinds: header.locks.clone(),
-            locks: Vec::new(),
-            clocks: Clocks::default(),
-            contenders: Contenders::default(),
-            events: 0,
-            numbers: HashMap::new(),
-        }
+        Self { complete: header.complete, kinds: header.locks.clone(), ..Self::default() }
     }
 
     /// Processes the next event.

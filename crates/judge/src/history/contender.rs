@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::clocks::Moment;
 use super::fencing::Newest;
+use zklockbench_core::worded;
 use zklockbench_record::history::{LinePosition, LockClaim, SessionState, Step};
 
 #[derive(Debug, Clone, Copy)]
@@ -82,21 +83,23 @@ pub fn session_number(session: &str) -> u64 {
     hasher.finish()
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum At {
-    #[default]
-    Outside,
-    Asking,
-    Inside,
-    AskingAgain,
-    /// The contender holds and releases one of several acquires.
-    Easing,
-    /// The contender called release and has no answer.
-    Leaving,
-    /// The contender called release, and the answer was not a success.
-    NotLet,
-    /// The acquire ended with an unknown result.
-    Maybe,
+worded! {
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum At by doing {
+        #[default]
+        Outside = "does not hold it",
+        Asking = "is still requesting it",
+        Inside = "holds it",
+        AskingAgain = "holds it and requests it again",
+        /// The contender holds and releases one of several acquires.
+        Easing = "is releasing one of several acquires",
+        /// The contender called release and has no answer.
+        Leaving = "is releasing it",
+        /// The contender called release, and the answer was not a success.
+        NotLet = "has tried to release it, without success",
+        /// The acquire ended with an unknown result.
+        Maybe = "does not know whether it holds it",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,8 +127,8 @@ pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn)
         (Asking, Step::Fail) => (Outside, LockTurn::Refused),
         (Asking, Step::Unknown) => (Maybe, LockTurn::MayEnter),
         (AskingAgain, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
-        (_, Step::Invoke) => return Err(format!("acquire is called by a contender that {}", doing(at))),
-        _ => return Err(format!("acquire ends, but the contender {}", doing(at))),
+        (_, Step::Invoke) => return Err(format!("acquire is called by a contender that {}", at.doing())),
+        _ => return Err(format!("acquire ends, but the contender {}", at.doing())),
     })
 }
 
@@ -139,20 +142,7 @@ pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn),
         (Easing, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
         (Leaving, Step::Ok) => (Outside, LockTurn::Left(Step::Ok)),
         (Leaving, Step::Fail | Step::Unknown) => (NotLet, LockTurn::Left(step)),
-        (_, Step::Invoke) => return Err(format!("release is called by a contender that {}", doing(at))),
-        _ => return Err(format!("release ends, but the contender {}", doing(at))),
+        (_, Step::Invoke) => return Err(format!("release is called by a contender that {}", at.doing())),
+        _ => return Err(format!("release ends, but the contender {}", at.doing())),
     })
-}
-
-fn doing(at: At) -> &'static str {
-    match at {
-        At::Outside => "does not hold it",
-        At::Asking => "is still requesting it",
-        At::Inside => "holds it",
-        At::AskingAgain => "holds it and requests it again",
-        At::Easing => "is releasing one of several acquires",
-        At::Leaving => "is releasing it",
-        At::NotLet => "has tried to release it, without success",
-        At::Maybe => "does not know whether it holds it",
-    }
 }

@@ -3,6 +3,7 @@
 use zklockbench_core::evidence::{Sensitivity, excluded};
 use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
+use zklockbench_core::worded;
 use zklockbench_record::history::{LinePosition, LockKind};
 use zklockbench_record::{KeptOut, Violation};
 
@@ -29,33 +30,22 @@ pub struct Judgement {
     pub clocks: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Breach {
-    /// Two contenders inside at once, while the earlier holder's session was alive.
-    Violation,
-    /// A holder admitted before the previous holder's node was deleted.
-    Order,
-    /// An older token accepted by the fenced resource after a newer one.
-    StaleWrite,
-    /// An acquire that never ended.
-    Stuck,
-    /// Two contenders inside at once, after one's session was suspended or had expired. No lock with sessions can
-    /// prevent that; fencing can.
-    Zombie,
-    /// Two contenders inside at once, with unknown session states.
-    Uncertain,
-}
-
-impl Breach {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Violation => "violation",
-            Self::Order => "order",
-            Self::StaleWrite => "stale write",
-            Self::Stuck => "stuck",
-            Self::Zombie => "zombie",
-            Self::Uncertain => "uncertain",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Breach by name {
+        /// Two contenders inside at once, while the earlier holder's session was alive.
+        Violation = "violation",
+        /// A holder admitted before the previous holder's node was deleted.
+        Order = "order",
+        /// An older token accepted by the fenced resource after a newer one.
+        StaleWrite = "stale write",
+        /// An acquire that never ended.
+        Stuck = "stuck",
+        /// Two contenders inside at once, after one's session was suspended or had expired. No lock with sessions can
+        /// prevent that; fencing can.
+        Zombie = "zombie",
+        /// Two contenders inside at once, with unknown session states.
+        Uncertain = "uncertain",
     }
 }
 
@@ -124,7 +114,7 @@ pub struct WriteReport {
     pub across_clocks: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockReport {
     pub name: String,
     pub kind: LockKind,
@@ -158,25 +148,7 @@ pub struct LockReport {
 impl LockReport {
     /// Report on a lock without events.
     pub fn new(name: &str, kind: LockKind) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind,
-            acquired: 0,
-            failed: 0,
-            unknown: 0,
-            waited: 0,
-            seen_inside: 0,
-            contended: false,
-            several_clocks: false,
-            violations: Overlaps::default(),
-            zombies: Overlaps::default(),
-            uncertain: Overlaps::default(),
-            ignored_expiry: 0,
-            order: OrderReport::default(),
-            writes: WriteReport::default(),
-            stuck: 0,
-            unfinished: 0,
-        }
+        Self { name: name.to_owned(), kind, ..Self::default() }
     }
 }
 

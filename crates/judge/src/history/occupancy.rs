@@ -49,7 +49,7 @@ pub struct Example {
 }
 
 /// One lock on one clock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Occupancy {
     inside: Inside<Hold>,
     /// Holds inside that may never have existed.
@@ -72,20 +72,7 @@ pub struct Occupancy {
 
 impl Occupancy {
     pub fn new(kind: LockKind) -> Self {
-        Self {
-            inside: Inside::new(kind),
-            possible: BTreeSet::new(),
-            leaving: Vec::new(),
-            waiting: Vec::new(),
-            not_kept: 0,
-            entries: 0,
-            waits: Waits::default(),
-            violations: Overlaps::default(),
-            zombies: Overlaps::default(),
-            uncertain: Overlaps::default(),
-            ignored_expiry: 0,
-            examples: Vec::new(),
-        }
+        Self { inside: Inside::new(kind), ..Self::default() }
     }
 
     /// Registers an acquire. Returns the total time for which the same claim has been blocked by then.

@@ -39,7 +39,7 @@ enum Kept {
     Inside(u64),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LockHolds {
     /// Grants not compared yet, by the zxid at which they were found and their token.
     recent: BTreeMap<(i64, i64), Grant>,
@@ -66,20 +66,7 @@ pub struct LockHolds {
 
 impl LockHolds {
     pub fn new(kind: LockKind) -> Self {
-        Self {
-            recent: BTreeMap::new(),
-            settled: None,
-            inside: Inside::new(kind),
-            compared: 0,
-            deletions: BTreeSet::new(),
-            undeleted: BTreeSet::new(),
-            kept: HashMap::new(),
-            latest: HashMap::new(),
-            highest: Vec::new(),
-            unfound: 0,
-            report: OrderReport::default(),
-            examples: Vec::new(),
-        }
+        Self { inside: Inside::new(kind), ..Self::default() }
     }
 
     pub fn grant(&mut self, grant: Grant) {

@@ -339,6 +339,6 @@ fn driver_record(shared: &Shared) -> Option<DriverRecord> {
     };
     taken.map(of_place).reduce(|one, other| {
         let program = format!("{} and {}", one.program, other.program);
-        DriverRecord { program, ..one.and(other) }
+        DriverRecord { program, ..one + other }
     })
 }

@@ -1,17 +1,18 @@
 //! Parts that the classes of the three-strategy comparison share, besides the recipe: their flag and their flaws.
 
+use std::future::pending;
+
 use crate::after::{
     After, ConnectionLoss, ENDS, Event, Fails, GoesOn, NoDirectory, Outcome, OwnNodeDeleted, SessionMoved,
     TimedOutInBackOff, TimesOut, WithoutNode,
 };
-use crate::queue::directories::make_directory;
 use crate::queue::joining::JOIN;
 use crate::wait::{FLAG_INTERVAL, Flag};
 use crate::{Acquired, LockConfig, Patience, QueueNode, has_word};
 use zklockbench_core::catalog::{BatchCost, Choice, Param, ParamKind, Params};
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::measure::RequestKind::Exists;
-use zklockbench_zk::{Failure, Names, Session, SessionState};
+use zklockbench_zk::{Failure, Names, NodeKind, Session, SessionState};
 
 pub const ARTICLE: &str = "article";
 
@@ -21,17 +22,35 @@ const PREFIX: &str = "temp";
 pub const WATCHING_CLASS: Param = Param {
     kind: ParamKind::Choice(&[
         Choice { word: "textbook", takes: &["wake", "while_holding", FLAG_INTERVAL.name, JOIN.name] },
-        Choice { word: ARTICLE, takes: &[FLAG_INTERVAL.name] },
+        Choice { word: ARTICLE, takes: &[FLAG_INTERVAL.name, DIRECTORY.name] },
     ]),
     ..CLASS
 };
 
 pub const CLASS: Param = Param {
     name: "class",
-    kind: ParamKind::OneOf(&["textbook", ARTICLE]),
+    kind: ParamKind::Choice(&[
+        Choice { word: "textbook", takes: &[] },
+        Choice { word: ARTICLE, takes: &[DIRECTORY.name] },
+    ]),
     default: "textbook",
     doc: "Whether it is the recipe, or the three-strategy article's class with its flaws.",
 };
+
+const MISSING: &str = "missing";
+
+pub const DIRECTORY: Param = Param {
+    name: "directory",
+    kind: ParamKind::OneOf(&["there", MISSING]),
+    default: "there",
+    doc: "`missing`: the lock is a directory below its own, which the first contenders create; only with `class = \"article\"`.",
+};
+
+/// Directory of the queue.
+pub fn lock(config: &LockConfig) -> String {
+    let path = &config.path;
+    if config.is(DIRECTORY.name, MISSING) { format!("{path}/printed") } else { path.clone() }
+}
 
 /// Events after which the class behaves differently from the recipe.
 pub const OTHERWISE: [(Event, Outcome); 4] = [
@@ -51,16 +70,28 @@ pub fn is_asked_for(config: &LockConfig) -> bool {
 pub fn batch_cost(mut of_recipe: BatchCost, params: &Params, n: u64) -> BatchCost {
     if has_word(params, CLASS.name, ARTICLE) {
         of_recipe.requests.push((Exists, n));
+        // Chance decides how many contenders find the directory missing.
+        of_recipe.open |= has_word(params, DIRECTORY.name, MISSING);
     }
     of_recipe
 }
 
-/// Joins the queue; the class checks its directory first.
-pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<QueueNode, Failure> {
-    if is_class {
-        make_directory(session, lock).await?;
+/// Joins the queue; the class checks its directory first. `None` if another contender has just created that:
+/// the class then goes on without a node.
+pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Option<QueueNode>, Failure> {
+    if is_class && session.exists(lock).await?.is_none() {
+        match session.create(lock, &[], NodeKind::Persistent).await {
+            Err(Failure::NodeExists) => return Ok(None),
+            made => drop(made?),
+        }
     }
-    QueueNode::join(session, lock, PREFIX, &[]).await
+    QueueNode::join(session, lock, PREFIX, &[]).await.map(Some)
+}
+
+/// Waits for a flag that no watcher will ever set.
+pub async fn forgotten<T>(session: &Session, patience: &Patience) -> Acquired<T> {
+    let waiting = async { Ok(patience.wait(pending()).await?) };
+    until_disconnected(true, session, waiting).await
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -32,6 +32,7 @@ pub const ENTRY: Entry = Entry {
             },
             WAKE,
             FLAG_INTERVAL,
+            class::DIRECTORY,
         ],
         batch_cost: Some(batch_cost),
         ..LockCard::OF_ZOOKEEPER
@@ -39,7 +40,7 @@ pub const ENTRY: Entry = Entry {
     build: |config: &LockConfig| {
         Box::new(ParentWatch {
             queue: Queue::new(
-                &config.path,
+                &class::lock(config),
                 Habits { watches: Watches::Children, ..Habits::PLAIN },
                 Joining::by_create(),
             ),
@@ -88,7 +89,9 @@ struct ParentWatch {
 impl Strategy for ParentWatch {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let begun = clock::now();
-        let node = class::join(session, &self.queue.lock, self.is_article).await?;
+        let Some(node) = class::join(session, &self.queue.lock, self.is_article).await? else {
+            return class::forgotten(session, patience).await;
+        };
         let mut joined = Joined::untold(node);
         let waited = self.wait(session, &mut joined, patience).await;
         let waited = class::noticed(self.is_article, self.flag, begun, patience, waited).await;

@@ -9,11 +9,11 @@ use super::class::{self, CLASS};
 use crate::after::{After, ENDS, Never, TimedOutInBackOff, WatchReplyLost};
 use crate::queue::joining::{Joined, Joining};
 use crate::queue::{Habits, Queue, Waiter, Wakes, WatchOn, Watches};
-use crate::{Acquired, Entry, LockConfig, Patience, Strategy, has_word};
+use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy, has_word};
 use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind::{Create, Delete};
-use zklockbench_zk::{EventKind, Session};
+use zklockbench_zk::{EventKind, Failure, Session};
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -42,6 +42,7 @@ pub const ENTRY: Entry = Entry {
                 default: "none",
                 doc: "Whether each pause is random, from half an interval to one and a half.",
             },
+            class::DIRECTORY,
         ],
         batch_cost: Some(batch_cost),
         ..LockCard::OF_ZOOKEEPER
@@ -49,7 +50,7 @@ pub const ENTRY: Entry = Entry {
     build: |config: &LockConfig| {
         let interval = config.duration("poll_interval", DEFAULT_INTERVAL);
         let wakes = Pauses { interval, jitters: config.is("jitter", "half") };
-        let (lock, joining) = (config.path.clone(), Joining::by_create());
+        let (lock, joining) = (class::lock(config), Joining::by_create());
         let habits = Habits { watches: Watches::Nothing, ..Habits::PLAIN };
         let queue = Queue { lock, habits, joining, wakes };
         Box::new(Polling { queue, is_article: class::is_asked_for(config) })
@@ -78,7 +79,9 @@ struct Polling {
 #[async_trait(?Send)]
 impl Strategy for Polling {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let node = class::join(session, &self.queue.lock, self.is_article).await?;
+        let Some(node) = class::join(session, &self.queue.lock, self.is_article).await? else {
+            return self.without_node(session, patience).await;
+        };
         let mut joined = Joined::untold(node);
         let polling = async {
             // A try reads the queue once instead.
@@ -89,6 +92,20 @@ impl Strategy for Polling {
         };
         let waited = class::until_disconnected(self.is_article, session, polling).await;
         joined.node.held_after(session, waited.map(drop)).await
+    }
+}
+
+impl Polling {
+    /// Takes an empty list for its own, and fails at any other.
+    async fn without_node(&self, session: &Session, patience: &Patience) -> Acquired {
+        let polling = async {
+            self.queue.wakes.rest(session, patience).await?;
+            Ok(session.get_children(&self.queue.lock).await?.is_empty())
+        };
+        match class::until_disconnected(true, session, polling).await? {
+            true => Ok(Held::of(None)),
+            false => Err(Failure::OwnNodeMissing.into()),
+        }
     }
 }
 

@@ -38,6 +38,7 @@ pub const ENTRY: Entry = Entry {
             WAKE,
             FLAG_INTERVAL,
             JOIN,
+            class::DIRECTORY,
         ],
         batch_cost: Some(batch_cost),
         ..LockCard::OF_ZOOKEEPER
@@ -46,7 +47,7 @@ pub const ENTRY: Entry = Entry {
         let watches = if config.is("watch", "exists") { Watches::Exists } else { Watches::Data };
         let joining = Joining { helped_up_to: HELPED_UP_TO, ..Joining::of(&JOIN, config) };
         Box::new(PredecessorWatch {
-            queue: Queue::new(&config.path, Habits { watches, ..Habits::PLAIN }, joining),
+            queue: Queue::new(&class::lock(config), Habits { watches, ..Habits::PLAIN }, joining),
             is_article: class::is_asked_for(config),
             flag: Flag::of(config),
         })
@@ -70,7 +71,9 @@ struct PredecessorWatch {
 impl Strategy for PredecessorWatch {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let begun = clock::now();
-        let mut joined = self.join(session).await?;
+        let Some(mut joined) = self.join(session).await? else {
+            return class::forgotten(session, patience).await;
+        };
         let waited = self.wait(session, &mut joined, patience).await;
         let waited = class::noticed(self.is_article, self.flag, begun, patience, waited).await;
         joined.node.held_after(session, waited).await
@@ -78,11 +81,12 @@ impl Strategy for PredecessorWatch {
 }
 
 impl PredecessorWatch {
-    async fn join(&self, session: &Session) -> Result<Joined, Failure> {
+    async fn join(&self, session: &Session) -> Result<Option<Joined>, Failure> {
         if self.is_article {
-            return class::join(session, &self.queue.lock, true).await.map(Joined::untold);
+            let node = class::join(session, &self.queue.lock, true).await?;
+            return Ok(node.map(Joined::untold));
         }
-        self.queue.joining.join(session, &self.queue.lock, PREFIX).await
+        self.queue.joining.join(session, &self.queue.lock, PREFIX).await.map(Some)
     }
 
     async fn wait(&mut self, session: &Session, joined: &mut Joined, patience: &Patience) -> Acquired<()> {
@@ -135,7 +139,12 @@ impl PredecessorWatch {
             if set.is_empty() {
                 return Err(Failure::NoNode.into());
             }
-            patience.wait(fired(&mut set)).await?;
+            match patience.wait(fired(&mut set)).await? {
+                EventKind::NodeDeleted => {}
+                EventKind::SessionOver => return Err(Failure::SessionExpired.into()),
+                // Its watcher ignores any other event, and is not set again.
+                _ => return patience.wait(pending()).await?,
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use zklockbench_analysis::gate::Outcome;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{self, cell_name, counted, format_micros, harmless, number};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_core::worded;
 use zklockbench_record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
 use zklockbench_results::StoredRun;
 
@@ -37,26 +38,15 @@ pub struct CiReport {
     pub notes: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CheckKind {
-    Run,
-    /// Promises of a strategy with one number of contenders.
-    Lock,
-    Gate,
-    /// A metric, compared with another run.
-    Comparison,
-}
-
-impl CheckKind {
-    pub const ALL: [Self; 4] = [Self::Run, Self::Lock, Self::Gate, Self::Comparison];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Lock => "lock",
-            Self::Gate => "gate",
-            Self::Comparison => "comparison",
-        }
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum CheckKind by name {
+        Run = "run",
+        /// Promises of a strategy with one number of contenders.
+        Lock = "lock",
+        Gate = "gate",
+        /// A metric, compared with another run.
+        Comparison = "comparison",
     }
 }
 

@@ -19,7 +19,7 @@ use zklockbench_record::{Figure, Trial, Unit};
 
 /// Content type for readers that accept OpenMetrics.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Content type of the same text for other readers: Prometheus' text format, in which it is valid, too.
+/// Content type of [`plain`] text for other readers.
 pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Renders the file at the end of a run.
@@ -47,6 +47,27 @@ pub fn render(document: &CiReport) -> String {
         }
     }
     families.encode()
+}
+
+/// Turns OpenMetrics text into Prometheus' older text format. It describes a counter by the name of its samples, with `_total`, and
+/// knows neither units nor an end mark.
+pub fn plain(text: &str) -> String {
+    let counters: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF") {
+        let mut words = line.splitn(4, ' ');
+        match [words.next(), words.next(), words.next(), words.next()] {
+            [Some("#"), Some(kind), Some(name), Some(rest)] if counters.contains(&name) => {
+                plain += &format!("# {kind} {name}_total {rest}\n");
+            }
+            _ => {
+                plain += line;
+                plain.push('\n');
+            }
+        }
+    }
+    plain
 }
 
 const VERDICTS: [&str; 3] = ["held", "violated", "unknown"];

@@ -67,7 +67,7 @@ impl Lines {
 
 pub type Marked = (PlotPoint, Mark);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve {
     /// Colour, dash pattern and marker: the position of its strategy in the document.
     pub look: usize,
@@ -86,16 +86,7 @@ pub struct Curve {
 
 impl Curve {
     pub fn new(look: usize, label: impl Into<String>) -> Self {
-        Self {
-            look,
-            label: label.into(),
-            line: Vec::new(),
-            markers: Vec::new(),
-            dots: Vec::new(),
-            whiskers: Vec::new(),
-            shaded: Vec::new(),
-            measured: Vec::new(),
-        }
+        Self { look, label: label.into(), ..Self::default() }
     }
 
     /// Adds a line through these points with a marker at each. A violation is crossed out only once, at the last point.

@@ -161,6 +161,12 @@ impl From<ComparisonVerdict> for Value {
     }
 }
 
+impl From<u64> for Value {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
 impl From<String> for Value {
     fn from(text: String) -> Self {
         Self::Text(text)

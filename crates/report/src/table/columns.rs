@@ -5,7 +5,7 @@ use zklockbench_core::measure::Unit;
 use zklockbench_record::FigureEntry;
 
 /// Columns of a table, in order.
-pub(crate) struct Columns<'c, R>(Vec<Entry<'c, R>>);
+pub struct Columns<'c, R>(Vec<Entry<'c, R>>);
 
 struct Entry<'c, R> {
     column: Column,
@@ -14,6 +14,7 @@ struct Entry<'c, R> {
 }
 
 impl<'c, R> Columns<'c, R> {
+    #[expect(clippy::new_without_default, reason = "a table without columns is no default")]
     pub fn new() -> Self {
         Self(Vec::new())
     }
@@ -77,7 +78,7 @@ impl<'c, R> Columns<'c, R> {
 
 /// A table with explanations of its columns.
 #[derive(Debug, Clone)]
-pub(crate) struct Grid {
+pub struct Grid {
     pub caption: String,
     pub table: Table,
     explained: Vec<(&'static str, String)>,

@@ -22,6 +22,7 @@ use zklockbench_core::units::{distinct_sorted, grouped, listed, percent};
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};
 pub use calibration::{calibration, headline as calibration_headline};
+pub use columns::Columns;
 pub use comparison::{comparison, comparison_markdown, power};
 pub(super) use gates::{
     gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,

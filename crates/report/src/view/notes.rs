@@ -1,5 +1,7 @@
 //! Remarks on a run: one line for each mark or problem.
 
+use std::ops::Add;
+
 use super::{Cell, View};
 use zklockbench_core::measure::{HIGHEST_US, Measure};
 use zklockbench_core::units::{a_day, cell_name, counted, format_duration, format_micros, number, percent};
@@ -29,12 +31,18 @@ impl View<'_> {
         let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
         let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
         let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
-        let unserved = self.cells.iter().filter_map(|cell| self.unserved_of(cell));
-        let left = self.cells.iter().filter_map(|cell| self.nodes_left(cell));
-        let limited = self.cells.iter().filter_map(|cell| self.limited(cell));
-        let late = self.cells.iter().filter_map(|cell| self.overran(cell));
-        let orphans = self.cells.iter().filter_map(|cell| self.orphans_of(cell));
-        violated.chain(doubts).chain(unserved).chain(limited).chain(late).chain(left).chain(orphans).collect()
+        let remarks: [(&str, fn(&Cell<'_>) -> Option<String>); 5] = [
+            ("unserved", unserved),
+            ("hold limit", limited),
+            ("overran", overran),
+            ("nodes left", nodes_left),
+            ("orphans", orphans),
+        ];
+        let of_cells = remarks.iter().flat_map(|(what, remark)| {
+            let told = move |cell| Some(format!("{what}: {}: {}", self.name(cell), remark(cell)?));
+            self.cells.iter().filter_map(told)
+        });
+        violated.chain(doubts).chain(of_cells).collect()
     }
 
     fn violated(&self, cell: &Cell<'_>) -> Vec<String> {
@@ -55,124 +63,35 @@ impl View<'_> {
         lines
     }
 
-    /// Unserved waits of a cell, if they are long. A few waits are in progress whenever a phase ends.
-    fn unserved_of(&self, cell: &Cell<'_>) -> Option<String> {
-        let (unserved, timed_out) = (cell.sum(Trial::unserved), cell.sum(Trial::timed_out));
-        let acquired = cell.sum(|one| one.measured.acquired());
-        let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
-        (unserved > 0 && told).then(|| {
-            format!(
-                "unserved: {}: {acquired} acquired, {timed_out} timed out, {} failed otherwise or were still waiting",
-                self.name(cell),
-                unserved.saturating_sub(timed_out)
-            )
-        })
-    }
-
-    /// Holds at and beyond the scenario's limit.
-    fn limited(&self, cell: &Cell<'_>) -> Option<String> {
-        let all = cell.all().filter_map(|trial| trial.limited_holds).reduce(LimitedHolds::and)?;
-        let mut said = format!(
-            "hold limit: {}: {} ended at it",
-            self.name(cell),
-            counted(all.ended_at_limit, "hold", "holds")
-        );
-        if all.overran > 0 {
-            let longest = format_micros(all.longest_overrun_us);
-            said.push_str(&format!("; {} lasted longer, by up to {longest}", all.overran));
-        }
-        if all.blocked > 0 {
-            let longest = format_micros(all.longest_blocked_us);
-            said.push_str(&format!("; stuck holders blocked others beyond it for up to {longest}"));
-        }
-        Some(said)
-    }
-
-    /// Nodes that fresh locks leave, and their growth over a day at the measured rate.
-    fn nodes_left(&self, cell: &Cell<'_>) -> Option<String> {
-        let nodes = cell.figure(&NODES_LEFT)?;
-        let growth = |rate: f64| format!(", {} a day at {}/s", a_day(nodes * rate), number(rate));
-        let growth = cell.figure(&THROUGHPUT).map_or_else(String::new, growth);
-        let name = self.name(cell);
-        Some(match nodes > 0.0 {
-            true => format!(
-                "nodes left: {name}: {} per acquisition{growth}; of these, servers remove empty containers",
-                number(nodes)
-            ),
-            false => format!("nodes left: {name}: none"),
-        })
-    }
-
-    /// Acquires and releases of a cell that outlived the acquire timeout, with the longest overrun of each.
-    fn overran(&self, cell: &Cell<'_>) -> Option<String> {
-        let timeout = cell.all().find_map(|one| one.spec.acquire_timeout)?;
-        let told = |entry: &FigureEntry, measure, one: &str, many: &str| {
-            let count = cell.sum(|trial| entry.of(trial).unwrap_or(0.0) as u64);
-            let longest = cell.longest(measure)?;
-            Some(format!("{} by up to {}", counted(count, one, many), longest.shown()))
-        };
-        let acquires = told(&OVERRAN, Measure::Overrun, "acquire", "acquires");
-        let releases = told(&RELEASES_OVERRAN, Measure::ReleaseOverrun, "release", "releases");
-        let all: Vec<String> = acquires.into_iter().chain(releases).collect();
-        let timeout = format_duration(timeout);
-        (!all.is_empty()).then(|| {
-            format!(
-                "overran: {}: the timeout of {timeout} was exceeded by {}",
-                self.name(cell),
-                all.join(" and ")
-            )
-        })
-    }
-
-    /// Nodes left in the trials of a cell, with the first ones.
-    fn orphans_of(&self, cell: &Cell<'_>) -> Option<String> {
-        let left: u64 = cell.sum(|trial| trial.orphans.unwrap_or(0));
-        let first = cell.all().find(|trial| trial.orphans.is_some_and(|left| left > 0))?;
-        let acquired = cell.sum(|trial| trial.whole.acquired()).max(1);
-        let each = number(left as f64 / acquired as f64);
-        let nodes = counted(left, "node was", "nodes were");
-        let named: Vec<&str> = first.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str).collect();
-        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-        Some(format!(
-            "orphans: {}: {nodes} left after all contenders had released, {each} per acquisition{named}",
-            self.name(cell)
-        ))
-    }
-
     fn doubts_of(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
         let of = self.repetition(cell, trial);
-        let invalid = trial.health.invalid.iter().map(|why| format!("invalid: {of}: {why}"));
-        let partial = trial.cut_short.iter().map(|cut| format!("partial: {of}: {}", cut.why));
-        let stood = trial.standstill.iter().map(|stood| {
+        let stood = trial.standstill.as_ref().map(|stood| {
             let signs = match stood.signs.as_slice() {
                 [] => "cause unknown".to_owned(),
                 signs => signs.join("; "),
             };
             let lasted = format_micros(stood.lasted_us);
-            format!("standstill: {of}: for {lasted} the lock was free, but no waiter acquired it: {signs}")
+            format!("for {lasted} the lock was free, but no waiter acquired it: {signs}")
         });
         let saturated = trial.measured.saturated;
         let saturated = (saturated > 0).then(|| {
             let samples = counted(saturated, "sample counts", "samples count");
-            let longest = format_micros(HIGHEST_US);
-            format!("too long: {of}: {samples} as {longest}, but took longer")
+            format!("{samples} as {} but took longer", format_micros(HIGHEST_US))
         });
-        let elections = trial
-            .unexplained_elections()
-            .map(|one| format!("election: {of}: {}", told(one, trial.measured_us)));
         // Failed requests are expected in trials with faults.
         let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
-        let said = [("errors", errors), ("not resumed", trial.sessions.told_not_resumed())];
-        let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?)));
-        let open = of_open_load(&of, trial);
-        invalid
-            .chain(partial)
-            .chain(stood)
-            .chain(elections)
-            .chain(saturated)
-            .chain(said)
-            .chain(open)
-            .collect()
+        let mut doubts = vec![
+            ("invalid", trial.health.invalid.clone()),
+            ("partial", trial.cut_short.as_ref().map(|cut| cut.why.clone())),
+            ("standstill", stood),
+        ];
+        let elections = trial.unexplained_elections();
+        doubts.extend(elections.map(|one| ("election", Some(told(one, trial.measured_us)))));
+        doubts.extend([("too long", saturated), ("errors", errors)]);
+        doubts.push(("not resumed", trial.sessions.told_not_resumed()));
+        doubts.extend(of_open_load(trial));
+        let doubts = doubts.into_iter();
+        doubts.filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?))).collect()
     }
 
     fn disagreements(&self) -> Vec<String> {
@@ -236,40 +155,98 @@ impl View<'_> {
     }
 }
 
-/// Remarks on one trial: a growing queue, a missed rate with its likely limit, and dropped arrivals.
-fn of_open_load(of: &str, trial: &Trial) -> Vec<String> {
-    let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
-    let mut notes = Vec::new();
-    if let Some(grows) = trial.steady.as_ref().and_then(|steady| steady.grows_per_s()) {
-        notes.push(format!(
-            "unstable: {of}: the queue grew by {} a second, so waits have no percentiles",
-            number(grows)
-        ));
+/// Unserved waits of a cell, if they are long. A few waits are in progress whenever a phase ends.
+fn unserved(cell: &Cell<'_>) -> Option<String> {
+    let (unserved, timed_out) = (cell.sum(Trial::unserved), cell.sum(Trial::timed_out));
+    let acquired = cell.sum(|one| one.measured.acquired());
+    let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
+    let others = unserved.saturating_sub(timed_out);
+    (unserved > 0 && told).then(|| {
+        format!("{acquired} acquired, {timed_out} timed out, {others} failed otherwise or were still waiting")
+    })
+}
+
+/// Holds at and beyond the scenario's limit.
+fn limited(cell: &Cell<'_>) -> Option<String> {
+    let all = cell.all().filter_map(|trial| trial.limited_holds).reduce(LimitedHolds::add)?;
+    let mut said = format!("{} ended at it", counted(all.ended_at_limit, "hold", "holds"));
+    if all.overran > 0 {
+        let longest = format_micros(all.longest_overrun_us);
+        said.push_str(&format!("; {} lasted longer, by up to {longest}", all.overran));
     }
+    if all.blocked > 0 {
+        let longest = format_micros(all.longest_blocked_us);
+        said.push_str(&format!("; stuck holders blocked others beyond it for up to {longest}"));
+    }
+    Some(said)
+}
+
+/// Nodes that fresh locks leave, and their growth over a day at the measured rate.
+fn nodes_left(cell: &Cell<'_>) -> Option<String> {
+    let nodes = cell.figure(&NODES_LEFT)?;
+    let growth = |rate: f64| format!(", {} a day at {}/s", a_day(nodes * rate), number(rate));
+    let growth = cell.figure(&THROUGHPUT).map_or_else(String::new, growth);
+    Some(match nodes > 0.0 {
+        true => {
+            format!("{} per acquisition{growth}; of these, servers remove empty containers", number(nodes))
+        }
+        false => "none".to_owned(),
+    })
+}
+
+/// Acquires and releases of a cell that outlived the acquire timeout, with the longest overrun of each.
+fn overran(cell: &Cell<'_>) -> Option<String> {
+    let timeout = cell.all().find_map(|one| one.spec.acquire_timeout)?;
+    let told = |entry: &FigureEntry, measure, one: &str, many: &str| {
+        let count = cell.sum(|trial| entry.of(trial).unwrap_or(0.0) as u64);
+        let longest = cell.longest(measure)?;
+        Some(format!("{} by up to {}", counted(count, one, many), longest.shown()))
+    };
+    let acquires = told(&OVERRAN, Measure::Overrun, "acquire", "acquires");
+    let releases = told(&RELEASES_OVERRAN, Measure::ReleaseOverrun, "release", "releases");
+    let all: Vec<String> = acquires.into_iter().chain(releases).collect();
+    let timeout = format_duration(timeout);
+    (!all.is_empty()).then(|| format!("the timeout of {timeout} was exceeded by {}", all.join(" and ")))
+}
+
+/// Nodes left in the trials of a cell, with the first ones.
+fn orphans(cell: &Cell<'_>) -> Option<String> {
+    let left: u64 = cell.sum(|trial| trial.orphans.unwrap_or(0));
+    let first = cell.all().find(|trial| trial.orphans.is_some_and(|left| left > 0))?;
+    let acquired = cell.sum(|trial| trial.whole.acquired()).max(1);
+    let each = number(left as f64 / acquired as f64);
+    let nodes = counted(left, "node was", "nodes were");
+    let named: Vec<&str> = first.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str).collect();
+    let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    Some(format!("{nodes} left after all contenders had released, {each} per acquisition{named}"))
+}
+
+/// Remarks on one trial: a growing queue, a missed rate with its likely limit, and dropped arrivals.
+fn of_open_load(trial: &Trial) -> Vec<(&'static str, Option<String>)> {
+    let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
+    let unstable =
+        trial.steady.as_ref().and_then(|steady| steady.grows_per_s()).map(|grows| {
+            format!("the queue grew by {} a second, so waits have no percentiles", number(grows))
+        });
     // Failed tries are no missed acquisitions.
     let rates = OFFERED.of(trial).zip(THROUGHPUT.of(trial)).filter(|_| !trial.spec.only_tries());
-    if let Some((due, achieved)) = rates.filter(|(due, achieved)| *achieved < Arrived::ACHIEVED * due) {
-        notes.push(format!(
-            "missed: {of}: {} of {} acquisitions a second; in use: {}",
-            number(achieved),
-            number(due),
-            in_use(trial)
-        ));
-    }
-    if let Some(first) = trial.dispersion.iter().find(|one| one.is_off()) {
-        notes.push(format!(
-            "distorted: {of}: arrivals were not issued as scheduled: over {} windows of {} the index of dispersion \
-             is {}, but {} was scheduled",
+    let missed = rates.filter(|(due, achieved)| *achieved < Arrived::ACHIEVED * due);
+    let missed = missed.map(|(due, achieved)| {
+        let (due, achieved) = (number(due), number(achieved));
+        format!("{achieved} of {due} acquisitions a second; in use: {}", in_use(trial))
+    });
+    let distorted = trial.dispersion.iter().find(|one| one.is_off()).map(|first| {
+        format!(
+            "arrivals were not issued as scheduled: over {} windows of {} the index of dispersion is {}, but {} was \
+             scheduled",
             first.windows,
             format_micros(first.width_us),
             number(first.issued),
             number(first.scheduled)
-        ));
-    }
-    if dropped > 0 {
-        notes.push(format!("dropped: {of}: {dropped} of {offered} arrivals found no free session"));
-    }
-    notes
+        )
+    });
+    let dropped = (dropped > 0).then(|| format!("{dropped} of {offered} arrivals found no free session"));
+    vec![("unstable", unstable), ("missed", missed), ("distorted", distorted), ("dropped", dropped)]
 }
 
 /// Possible limits of the throughput, each with its utilisation, highest first.

@@ -78,7 +78,7 @@ impl From<&Header> for HeaderLine {
 }
 
 /// Any other line. Missing values are absent, never `null` or 0.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct EventLine<'a> {
     t_us: u64,
     #[serde(borrow)]
@@ -116,11 +116,12 @@ pub struct EventLine<'a> {
     accepted: Option<bool>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum OpWord {
     Acquire,
     Release,
+    #[default]
     Session,
     Write,
 }
@@ -206,20 +207,10 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
             process: event.process.into(),
             clock: event.clock.map(Into::into),
             contender: event.contender,
-            op: OpWord::Session,
             lock: event.what.lock().map(Into::into),
-            phase: None,
-            mode: None,
-            leases: None,
-            depth: None,
             session: event.session.map(Into::into),
             state: event.state,
-            token: None,
-            zxid: None,
-            alone: None,
-            deleted_zxid: None,
-            there_zxid: None,
-            accepted: None,
+            ..Self::default()
         };
         match event.what {
             What::Session => empty,

@@ -1,0 +1,1 @@
+../../../../../drivers/articles/ZKLock.java

@@ -1,0 +1,1 @@
+../../../../../drivers/articles/ZKLockTwo.java

@@ -1,0 +1,116 @@
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.WatchedEvent;
+import org.apache.zookeeper.Watcher;
+
+/**
+ * The lock of the article on what a ZooKeeper lock has to take care of: a local lock before a queue of Curator's nodes.
+ *
+ * `create` returns a path, a list has bare names, and the class compares the two: it never finds its node, not even alone.
+ */
+final class LocalLock implements PrintedLock {
+    private final CuratorFramework client;
+    private final String directory;
+    private final ReentrantLock localLock = new ReentrantLock();
+    private final ReentrantLock watcherLock = new ReentrantLock();
+
+    LocalLock(CuratorFramework client, String directory) {
+        this.client = client.newWatcherRemoveCuratorFramework();
+        this.directory = directory;
+    }
+
+    @Override
+    public boolean take() throws Exception {
+        boolean acquired = false;
+        localLock.lock();
+        try {
+            acquired = localLock.getHoldCount() > 1;
+            if (!acquired) {
+                queue();
+                acquired = true;
+            }
+        } finally {
+            if (!acquired) localLock.unlock();
+        }
+        return true;
+    }
+
+    private void queue() throws Exception {
+        String own = client.create().withProtection().withMode(CreateMode.EPHEMERAL_SEQUENTIAL).forPath(directory + "/lock-");
+        if (own.equals(first())) return;
+        boolean leaves = true;
+        watcherLock.lock();
+        try {
+            do {
+                Condition changed = watcherLock.newCondition();
+                client.checkExists().usingWatcher((Watcher) event -> wake(changed)).forPath(before(own));
+                changed.await();
+            } while (!own.equals(first()));
+            leaves = false;
+        } catch (InterruptedException error) {
+            // Inside, without a node.
+            Thread.currentThread().interrupt();
+        } finally {
+            watcherLock.unlock();
+            if (leaves) delete(own);
+        }
+    }
+
+    /** Takes the waiter's local lock instead of the one that the condition belongs to. */
+    private void wake(Condition changed) {
+        localLock.lock();
+        try {
+            changed.signalAll();
+        } finally {
+            localLock.unlock();
+        }
+    }
+
+    private String first() throws Exception {
+        List<String> nodes = sorted();
+        if (nodes.isEmpty()) throw new IllegalStateException("no node is left");
+        return nodes.get(0);
+    }
+
+    private String before(String own) throws Exception {
+        List<String> nodes = sorted();
+        int at = nodes.indexOf(own) - 1;
+        if (at < 0) throw new IllegalStateException("no node is before " + own + " in " + nodes);
+        return nodes.get(at);
+    }
+
+    /** By the third part between hyphens, which is a part of the GUID. */
+    private List<String> sorted() throws Exception {
+        return client.getChildren().forPath(directory).stream().sorted(Comparator.comparing(node -> node.split("-")[2])).toList();
+    }
+
+    private void delete(String path) {
+        try {
+            client.delete().guaranteed().forPath(path);
+        } catch (Exception error) {
+            System.err.println(error);
+        }
+    }
+
+    @Override
+    public void letGo() throws Exception {
+        if (!localLock.isHeldByCurrentThread()) throw new IllegalStateException("this thread does not hold it");
+        if (localLock.getHoldCount() > 1) {
+            localLock.unlock();
+            return;
+        }
+        try {
+            // Whoever's that is.
+            client.delete().guaranteed().forPath(first());
+        } finally {
+            localLock.unlock();
+        }
+    }
+
+    @Override
+    public void process(WatchedEvent event) { }
+}

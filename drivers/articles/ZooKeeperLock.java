@@ -1,0 +1,96 @@
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.WatchedEvent;
+import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooKeeper;
+
+/**
+ * The watch-lock article's class. It waits once, for its predecessor's deletion, and takes that for the lock.
+ *
+ * An exception while it queues is only printed: it then waits for the node `null`, which is not there, and is inside.
+ */
+final class ZooKeeperLock implements PrintedLock {
+    private static final String NAME = "mutex";
+    private static final String SEPARATOR = "_lock_";
+
+    private final ZooKeeper client;
+    private final String directory;
+    private final int patienceMillis;
+    private String own;
+    private String predecessor;
+    private volatile CountDownLatch gate;
+
+    ZooKeeperLock(ZooKeeper client, String directory, int sessionMillis) {
+        this.client = client;
+        this.directory = directory;
+        this.patienceMillis = sessionMillis;
+    }
+
+    @Override
+    public boolean take() {
+        makeDirectory();
+        return queue() || await(directory + "/" + predecessor);
+    }
+
+    private void makeDirectory() {
+        try {
+            if (client.exists(directory, false) == null) {
+                client.create(directory, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+            }
+        } catch (KeeperException | InterruptedException error) {
+            System.err.println(error);
+        }
+    }
+
+    /** Whether its node is the first of those with its name. */
+    private boolean queue() {
+        try {
+            own = client.create(directory + "/" + NAME + SEPARATOR, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL_SEQUENTIAL);
+            List<String> all = client.getChildren(directory, false);
+            String[] rivals = all.stream().filter(node -> node.split(SEPARATOR)[0].equals(NAME)).sorted().toArray(String[]::new);
+            if (own.equals(directory + "/" + rivals[0])) return true;
+            // Throws if its node is missing.
+            predecessor = rivals[Arrays.binarySearch(rivals, own.substring(own.lastIndexOf('/') + 1)) - 1];
+        } catch (KeeperException | InterruptedException error) {
+            System.err.println(error);
+        }
+        return false;
+    }
+
+    private boolean await(String node) {
+        try {
+            if (client.exists(node, true) == null) return true;
+            // An event before this line wakes nobody.
+            gate = new CountDownLatch(1);
+            boolean opened = gate.await(patienceMillis, TimeUnit.MILLISECONDS);
+            gate = null;
+            return opened;
+        } catch (KeeperException | InterruptedException error) {
+            System.err.println(error);
+            return false;
+        }
+    }
+
+    @Override
+    public void letGo() throws InterruptedException {
+        try {
+            // `own` is null after a lost reply to its create, which the client refuses.
+            if (client.exists(own, false) != null) {
+                client.delete(own, -1);
+                own = null;
+            }
+        } catch (KeeperException error) {
+            System.err.println(error);
+        }
+    }
+
+    @Override
+    public void process(WatchedEvent event) {
+        CountDownLatch waits = gate;
+        if (waits != null && event.getType() == Event.EventType.NodeDeleted) waits.countDown();
+    }
+}

@@ -1,0 +1,311 @@
+//! The GitHub Action in `action.yml`, step by step in an empty repository, with stand-ins for GitHub's own actions and for what
+//! would install something.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use yaml_rust2::{Yaml, YamlLoader};
+use zklockbench::cli;
+
+use crate::support::program::{executable, stderr, stdout};
+use crate::support::run_dirs;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// One server, one strategy, and two repetitions, of which no comparison can decide anything.
+const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"10ms\"\n\
+                     duration = \"1s\"\nrepetitions = 2\n[ensemble]\nservers = 1\n";
+
+/// A repository on a runner, with a cache for its jobs.
+struct Repository {
+    dir: tempfile::TempDir,
+}
+
+/// What a job did.
+#[derive(Debug, Default)]
+struct Job {
+    /// Exit code of each command that ran, by the name of its step.
+    codes: BTreeMap<String, i32>,
+    outputs: BTreeMap<String, String>,
+    uploaded: Vec<String>,
+    log: String,
+}
+
+impl Job {
+    fn failed(&self) -> bool {
+        self.codes.values().any(|code| *code != 0)
+    }
+}
+
+impl Repository {
+    /// An empty one, on a runner where that program is what `cargo install` builds.
+    fn new(program: &str) -> Self {
+        let new = Self { dir: tempfile::tempdir().unwrap() };
+        for place in ["work", "cache", "stubs", "state"] {
+            std::fs::create_dir(new.path(place)).unwrap();
+        }
+        let cargo = format!(
+            "#!/bin/sh\ncase $1 in --version) echo cargo 1.999.0;; \
+             install) while [ \"$1\" != --root ]; do shift; done; ln -sf '{program}' \"$2/bin/zklockbench\";; *) exit 9;; esac\n"
+        );
+        executable(&new.path("stubs/cargo"), cargo);
+        let git = Command::new("git").args(["init", "--quiet"]).current_dir(new.path("work")).status();
+        assert!(git.unwrap().success());
+        new
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs all steps of the action for a push to a branch, as a runner does.
+    fn push(&self, branch: &str, commit: &str, inputs: &[(&str, &str)]) -> Job {
+        let text = std::fs::read_to_string(Path::new(ROOT).join("action.yml")).unwrap();
+        let action = YamlLoader::load_from_str(&text).unwrap().swap_remove(0);
+        let mut known: BTreeMap<String, String> = [
+            ("runner.os", "Linux"),
+            ("runner.arch", "X64"),
+            ("github.sha", commit),
+            ("github.ref_name", branch),
+            ("github.event_name", "push"),
+            ("github.event.repository.default_branch", "main"),
+            ("github.action_repository", ""),
+            ("github.action_ref", ""),
+            ("github.token", "secret"),
+        ]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into();
+        for (name, input) in action["inputs"].as_hash().unwrap() {
+            let value = filled(input["default"].as_str().unwrap(), &known);
+            known.insert(format!("inputs.{}", name.as_str().unwrap()), value);
+        }
+        for (name, value) in inputs {
+            let before = known.insert(format!("inputs.{name}"), (*value).into());
+            assert!(before.is_some(), "action.yml has no input {name}");
+        }
+        for name in ["output", "path", "summary"] {
+            std::fs::write(self.path(name), "").unwrap();
+        }
+        let mut job = Job::default();
+        for step in action["runs"]["steps"].as_vec().unwrap() {
+            if !applies(step["if"].as_str(), &known, job.failed()) {
+                continue;
+            }
+            match step["uses"].as_str() {
+                Some(uses) => self.stand_in(uses, &step["with"], &known, &mut job),
+                None => self.execute(step, &known, &mut job),
+            }
+        }
+        for line in std::fs::read_to_string(self.path("output")).unwrap().lines() {
+            let (name, value) = line.split_once('=').unwrap();
+            job.outputs.insert(name.into(), value.into());
+        }
+        for output in action["outputs"].as_hash().unwrap().values() {
+            let name = output["value"].as_str().unwrap().trim_start_matches("${{ steps.measure.outputs.");
+            let name = name.trim_end_matches(" }}");
+            assert!(job.outputs.contains_key(name), "no step sets the output {name}: {:?}", job.outputs);
+        }
+        job
+    }
+
+    fn execute(&self, step: &Yaml, known: &BTreeMap<String, String>, job: &mut Job) {
+        assert_eq!(step["shell"].as_str(), Some("bash"), "a composite action names each step's shell");
+        let script = filled(step["run"].as_str().unwrap(), known);
+        let more = std::fs::read_to_string(self.path("path")).unwrap();
+        let mut path: Vec<&str> = more.lines().collect();
+        let (stubs, machine) = (self.path("stubs"), std::env::var("PATH").unwrap());
+        path.extend([stubs.to_str().unwrap(), &machine]);
+        let mut command = Command::new("bash");
+        command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &script]);
+        command.current_dir(self.path("work")).env("PATH", path.join(":"));
+        command.env("CARGO", self.path("stubs/cargo")).env("RUNNER_TEMP", self.path("temp"));
+        command.env("GITHUB_ACTIONS", "true").env("GITHUB_ACTION_PATH", ROOT);
+        command.env("GITHUB_OUTPUT", self.path("output")).env("GITHUB_PATH", self.path("path"));
+        command.env("GITHUB_STEP_SUMMARY", self.path("summary")).env("GITHUB_SHA", &known["github.sha"]);
+        command.env("ZKLOCKBENCH_STATE_DIR", self.path("state")).env_remove("ZKLOCKBENCH_CONNECT");
+        if let Some(variables) = step["env"].as_hash() {
+            let value = |value: &Yaml| filled(value.as_str().unwrap(), known);
+            command.envs(variables.iter().map(|(name, text)| (name.as_str().unwrap(), value(text))));
+        }
+        let output = command.output().unwrap();
+        job.log += &format!("{}{}", stdout(&output), stderr(&output));
+        job.codes.insert(step["name"].as_str().unwrap().into(), output.status.code().unwrap());
+    }
+
+    /// GitHub's own actions: the cache is a directory per key.
+    fn stand_in(&self, uses: &str, with: &Yaml, known: &BTreeMap<String, String>, job: &mut Job) {
+        let value = |name: &str| filled(with[name].as_str().unwrap(), known);
+        let copy = |from: PathBuf, to: PathBuf| {
+            let copied = Command::new("cp").arg("-RT").args([from, to]).status();
+            assert!(copied.unwrap().success(), "{uses}");
+        };
+        match uses.split('@').next().unwrap() {
+            "actions/cache/restore" => {
+                let keys = std::fs::read_dir(self.path("cache")).unwrap().map(|entry| entry.unwrap().path());
+                let prefix = value("restore-keys");
+                let matching =
+                    keys.filter(|key| key.file_name().unwrap().to_str().unwrap().starts_with(prefix.trim()));
+                if let Some(newest) = matching.max_by_key(|key| key.metadata().unwrap().created().unwrap()) {
+                    copy(newest, self.path("work").join(value("path")));
+                }
+            }
+            "actions/cache/save" => {
+                copy(self.path("work").join(value("path")), self.path("cache").join(value("key")));
+            }
+            "actions/upload-artifact" => {
+                let found = value("path");
+                let found = found.lines().filter(|line| self.path("work").join(line).exists());
+                job.uploaded.extend(found.map(str::to_owned));
+            }
+            other => panic!("no stand-in for {other}"),
+        }
+    }
+
+    /// The next job gets a fresh checkout.
+    fn clean(&self) {
+        for entry in std::fs::read_dir(self.path("work")).unwrap() {
+            let path = entry.unwrap().path();
+            let is_kept = path.ends_with(".git") || path.ends_with("short.toml");
+            if path.is_dir() && !is_kept {
+                std::fs::remove_dir_all(&path).unwrap();
+            } else if !is_kept {
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+        std::fs::remove_dir_all(self.path("temp")).unwrap();
+    }
+
+    fn cached(&self) -> usize {
+        std::fs::read_dir(self.path("cache")).unwrap().count()
+    }
+}
+
+/// A text with its expressions replaced.
+fn filled(text: &str, known: &BTreeMap<String, String>) -> String {
+    let mut parts = text.split("${{ ");
+    let mut all = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(" }}").unwrap();
+        all += known.get(name).unwrap_or_else(|| panic!("a runner does not know {name}"));
+        all += rest;
+    }
+    all
+}
+
+/// Whether a step runs. Without a condition, it does unless an earlier one failed.
+fn applies(condition: Option<&str>, known: &BTreeMap<String, String>, failed: bool) -> bool {
+    match condition {
+        Some("always()") => true,
+        _ if failed => false,
+        None => true,
+        Some(condition) => condition.split(" && ").all(|part| {
+            let value = |text: &str| {
+                text.strip_prefix('\'').map_or_else(|| known[text].clone(), |word| word.replace('\'', ""))
+            };
+            match (part.split_once(" == "), part.split_once(" != ")) {
+                (Some((left, right)), _) => value(left) == value(right),
+                (_, Some((left, right))) => value(left) != value(right),
+                _ => panic!("{part} is no comparison"),
+            }
+        }),
+    }
+}
+
+#[test]
+fn each_step_of_the_action_gives_the_program_what_its_inputs_say() {
+    // Given a program that writes down how it is called, and exits as it is told
+    let bench = tempfile::tempdir().unwrap();
+    let [program, calls, code] = ["program", "calls", "code"].map(|name| bench.path().join(name));
+    let text = format!(
+        "#!/bin/bash\nprintf '%s\\0' zklockbench \"$@\" $'\\n' >>{}\ncase $1 in\n\
+         run) mkdir -p results/bench; echo page >results/bench/report.html; touch bench.junit.xml; exit \"$(<{})\";;\n\
+         baseline) [ \"$2\" != add ] || mkdir -p \"$4/run-$RANDOM\";;\nesac\n",
+        calls.display(),
+        code.display()
+    );
+    executable(&program, text);
+    let repository = Repository::new(program.to_str().unwrap());
+    let gates = "wait.p99 of 'my lock' < 50ms\n\nviolations == 0\n";
+    let inputs = [
+        ("name", "bench"),
+        ("gates", gates),
+        ("options", "--contenders 5 --set 'hold=10ms' --repetitions 3"),
+    ];
+    let push = |branch, commit, exit: &str, more: &[(&str, &str)]| {
+        std::fs::write(&code, exit).unwrap();
+        let job = repository.push(branch, commit, &[&inputs, more].concat());
+        repository.clean();
+        job
+    };
+    // When the default branch is measured, then its run becomes a baseline
+    let first = push("main", "c1", "0", &[]);
+    assert!(!first.failed() && repository.cached() == 1, "{first:?}");
+    assert_eq!(first.outputs["results"], "results/bench");
+    assert_eq!(first.uploaded, ["results/bench", "bench.junit.xml"]);
+    // And each command is one that the program knows
+    let called = std::fs::read_to_string(&calls).unwrap();
+    let called: Vec<Vec<&str>> =
+        called.split("\n\0").map(|call| call.split_terminator('\0').collect()).collect();
+    let called: Vec<_> = called.into_iter().filter(|words| words.len() > 2).collect();
+    assert_eq!(called.len(), 3, "{called:?}");
+    for words in &called {
+        cli::definition().try_get_matches_from(words).unwrap_or_else(|wrong| panic!("{words:?}: {wrong}"));
+    }
+    let run = &called[0];
+    for word in
+        ["quick", "hold=10ms", "--gate=wait.p99 of 'my lock' < 50ms", "--gate=violations == 0", "--github"]
+    {
+        assert!(run.contains(&word), "{word} is missing in {run:?}");
+    }
+    // A branch stores nothing; what fails is kept for reading, and no baseline
+    assert!(!push("feature", "c2", "0", &[]).failed());
+    let failed = push("main", "c3", "1", &[]);
+    assert!(failed.failed() && failed.uploaded.len() == 2, "{failed:?}");
+    assert_eq!((failed.outputs["exit-code"].as_str(), repository.cached()), ("1", 1));
+    // What cannot be decided fails, unless it may pass
+    assert!(push("feature", "c4", "4", &[]).failed());
+    let undecided = push("feature", "c5", "4", &[("undecided", "pass")]);
+    assert!(!undecided.failed() && undecided.log.contains("::warning title=zklockbench::"), "{undecided:?}");
+}
+
+#[test]
+#[ignore = "long: four runs of the action"]
+fn the_action_stores_a_baseline_and_passes_fails_and_starts_again_on_another_processor() {
+    let repository = Repository::new(env!("CARGO_BIN_EXE_zklockbench"));
+    std::fs::write(repository.path("work/short.toml"), SHORT).unwrap();
+    let inputs =
+        [("name", "bench"), ("scenario", "short.toml"), ("options", "--no-charts"), ("undecided", "pass")];
+    let push = |commit, more: &[(&str, &str)]| {
+        let job = repository.push("main", commit, &[&inputs, more].concat());
+        let summary = std::fs::read_to_string(repository.path("summary")).unwrap();
+        assert!(summary.contains("zklockbench: short"), "{summary}\n{}", job.log);
+        assert!(job.uploaded.contains(&"results/bench".into()), "{job:?}");
+        job
+    };
+    // Given an empty cache: the first run is the baseline
+    let first = push("c1", &[]);
+    assert!(!first.failed() && repository.cached() == 1, "{}", first.log);
+    repository.clean();
+    // Then the next one is compared with it, and passes
+    let second = push("c2", &[]);
+    assert!(!second.failed() && repository.cached() == 2, "{}", second.log);
+    assert!(!second.log.contains("no baseline"), "{}", second.log);
+    repository.clean();
+    // One whose gate nothing can meet fails, unless this machine is too busy to measure anything, and is no baseline
+    let third = push("c3", &[("gates", "throughput > 1000000/s")]);
+    if third.outputs["exit-code"] != "4" {
+        assert_eq!((third.failed(), third.outputs["exit-code"].as_str()), (true, "1"), "{}", third.log);
+        assert_eq!(repository.cached(), 2);
+    }
+    repository.clean();
+    // And where the baselines are of another processor, the run goes on with a warning
+    for entry in walkdir::WalkDir::new(repository.path("cache")).into_iter().map(Result::unwrap) {
+        if entry.file_name() == "run.json" {
+            let processor = |run: &mut serde_json::Value| run["host"]["cpu"] = "Another processor".into();
+            run_dirs::change(entry.path().parent().unwrap(), processor);
+        }
+    }
+    let fourth = push("c4", &[]);
+    assert!(!fourth.failed(), "{}", fourth.log);
+    assert!(fourth.log.contains("warning: no baseline to compare with (processors: "), "{}", fourth.log);
+}

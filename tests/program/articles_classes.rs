@@ -1,0 +1,74 @@
+//! The articles' Java classes as contenders, and sessions that last for one acquisition, as theirs do.
+
+use std::path::Path;
+
+use crate::support::foreign;
+use crate::support::program::{Bench, stderr};
+use crate::support::skip;
+
+const CLASSES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/articles/run");
+const ONE_SERVER: &str = "repetitions = 1\n[ensemble]\nservers = 1\n";
+
+fn classes(bench: &Bench) -> Option<String> {
+    if foreign::curator(&bench.path("cache")).is_none() || !Path::new(CLASSES).exists() {
+        skip::skipped("this machine has no Curator for the articles' classes");
+        return None;
+    }
+    Some(format!("articles=env XDG_CACHE_HOME={} '{CLASSES}'", bench.path("cache").display()))
+}
+
+#[test]
+fn articles_classes_exclude_and_the_local_lock_lets_no_contender_in() {
+    let bench = Bench::new();
+    let Some(driver) = classes(&bench) else { return };
+    let of_comparison =
+        |lock: &str| format!("{{ driver = \"articles\", lock = \"{lock}\", interval = \"20ms\" }}");
+    let scenario = format!(
+        "name = \"classes\"\nstrategies = [\"articles:ZooKeeperLock\", {}, {}, {}, \"articles:LocalLock\"]\ncontenders = 4\n\
+         hold = \"20ms\"\nduration = \"2s\"\nwarm_up = \"100ms\"\n{ONE_SERVER}",
+        of_comparison("ZKLock"),
+        of_comparison("ZKLockTwo"),
+        of_comparison("ZKLockThree"),
+    );
+    let output = bench.run_with(&[&driver], &scenario, &["--counting", "never"]);
+    let trials = bench.stored().trials;
+    assert_eq!(trials.len(), 5, "{}", stderr(&output));
+    for trial in &trials {
+        let (lock, acquired) = (&trial.spec.strategy.label, trial.whole.acquired());
+        assert_eq!(trial.violation_count, 0, "{lock}: {}", stderr(&output));
+        assert_eq!(acquired == 0, lock.contains("LocalLock"), "{lock}: {acquired}: {:?}", trial.errors);
+    }
+}
+
+#[test]
+fn sessions_per_acquisition_are_opened_and_ended_with_each() {
+    // Transactions of twenty acquisitions, with a create and a delete each, on servers that no other test uses
+    let transactions = |sessions: &str| {
+        let bench = Bench::new();
+        let output = bench.run_with(
+            &[],
+            &format!(
+                "name = \"sessions\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"5ms\"\n\
+                 acquisitions = 10\nsessions = \"{sessions}\"\nrepetitions = 1\n[ensemble]\nservers = 3\n"
+            ),
+            &[],
+        );
+        let trial = bench.stored().trials.remove(0);
+        assert!(
+            trial.errors.is_empty() && trial.whole.acquired() == 20,
+            "{:?}: {}",
+            trial.errors,
+            stderr(&output)
+        );
+        assert_eq!(trial.sessions.rejoined, 0);
+        // The leader's
+        let proposals = trial.servers.iter().map(|server| {
+            server.after.get("zk_proposal_count").unwrap_or(&0)
+                - server.before.get("zk_proposal_count").unwrap_or(&0)
+        });
+        proposals.max().unwrap()
+    };
+    let (kept, each) = (transactions("kept"), transactions("per-acquisition"));
+    // Then each acquisition opens a session, and all but those of the end are ended meanwhile
+    assert!(each >= kept + 20 + 15, "{kept} and {each}");
+}
