@@ -9,7 +9,7 @@ fn main() -> std::process::ExitCode {
 /// freeing the first block, and then uses its heap, which the lists of a long queue fragment: 10,000 contenders of
 /// `predecessor-watch`, each briefly with a list of 160 kB, took 950 MB, of which 450 were in use.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[allow(unsafe_code, reason = "a function of C")]
+#[allow(unsafe_code, reason = "a C function")]
 fn give_long_blocks_back() {
     const LONG: libc::c_int = 64 << 10;
     // SAFETY: sets a number, before there is another thread.

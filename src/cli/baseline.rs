@@ -55,7 +55,7 @@ impl<'a> From<&'a Baseline> for Listed<'a> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "when it was added is a label")]
+#[expect(clippy::disallowed_methods, reason = "the time of adding is only a label")]
 fn add(args: &BaselineAddArgs) -> Result<Exit, Error> {
     let commit = args.commit.clone().or_else(measured_commit);
     let added =

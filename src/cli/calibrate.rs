@@ -24,7 +24,7 @@ use zklockbench_scenario::TrialPlan;
 const BUDGET: Duration = Duration::from_secs(40);
 const QUICK: Duration = Duration::from_secs(6);
 
-#[expect(clippy::disallowed_methods, reason = "when it began and ended are labels")]
+#[expect(clippy::disallowed_methods, reason = "the start and end times are only labels")]
 pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let access = args.opening.access.access(None)?;
     let scenario = args.place.scenario("calibration")?;
@@ -153,7 +153,7 @@ async fn on(
     };
     let mut plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len(), args.rest);
     if site.throttle.is_some() {
-        progress.note("requests are not measured at saturation where the load is limited");
+        progress.note("requests are not measured at saturation, because the load is limited");
         plan = plan.without_saturation();
     }
     calibrate::calibrate(site, plan, stop).await

@@ -331,7 +331,7 @@ fn locks(locks: &[LockReport], style: Style) -> String {
     };
     let more = match order.len().saturating_sub(most) {
         0 => String::new(),
-        more => format!("and {} more; --json has all\n", counted(more, "lock", "locks")),
+        more => format!("and {} more; --json lists all\n", counted(more, "lock", "locks")),
     };
     format!("{said}\n{more}\n")
 }

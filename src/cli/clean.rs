@@ -1,6 +1,6 @@
 //! `clean`: list or remove what killed runs left on an ensemble.
 
-#![expect(clippy::disallowed_methods, reason = "the age of what was left is compared with the wall clock")]
+#![expect(clippy::disallowed_methods, reason = "ages of leftovers are measured by the wall clock")]
 
 use std::time::SystemTime;
 

@@ -23,7 +23,7 @@ fn tell_power(power: &Power) -> Result<Exit, Error> {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "when it broke off is a label")]
+#[expect(clippy::disallowed_methods, reason = "the time of breaking off is only a label")]
 pub fn execute(args: &CompareArgs) -> Result<Exit, Error> {
     let outputs =
         Outputs { junit: args.junit.clone(), github: args.github, ..Outputs::default() }.prepare()?;

@@ -176,7 +176,7 @@ async fn again(
     let not_as_asked = outcome.unexplored.as_ref().or(outcome.impossible.as_ref());
     let (exit, headline) = match (&outcome.fault, not_as_asked) {
         (Some(fault), _) => (Exit::Violated, format!("{}: {}", fault.word(), outcome.sentence)),
-        (None, Some(why)) => (Exit::Unknown, format!("not carried out as asked: {why}")),
+        (None, Some(why)) => (Exit::Unknown, format!("not replayed as requested: {why}")),
         (None, None) => (Exit::Held, format!("held; the case expects: {}", case.expects)),
     };
     let found = json!({ "headline": headline, "trace": outcome.trace });
@@ -376,7 +376,7 @@ mod tests {
         let explored = lock("predecessor-watch watch=exists").unwrap();
         assert_eq!(explored.label, "predecessor-watch watch=exists");
         assert!(lock("curator-mutexx").unwrap_err().to_string().contains("curator-mutex"));
-        assert!(lock("curator-mutex fast").unwrap_err().to_string().contains("`fast` is no parameter"));
+        assert!(lock("curator-mutex fast").unwrap_err().to_string().contains("`fast` is not a parameter"));
         assert!(lock("curator-mutex fast=1").is_err());
     }
 
@@ -398,6 +398,6 @@ mod tests {
         std::fs::write(file.path(), case(1).to_string()).unwrap();
         assert_eq!(read_case(file.path()).unwrap().lock, "count");
         std::fs::write(file.path(), "{}").unwrap();
-        assert!(read_case(file.path()).unwrap_err().to_string().contains("no case"));
+        assert!(read_case(file.path()).unwrap_err().to_string().contains("not an exploration case"));
     }
 }

@@ -133,7 +133,7 @@ fn results(args: &LearnArgs) -> Result<PathBuf, Error> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the name of a directory has the time")]
+#[expect(clippy::disallowed_methods, reason = "the time is part of a directory's name")]
 fn now() -> SystemTime {
     SystemTime::now()
 }

@@ -100,7 +100,8 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     match missing.as_slice() {
         [] => Ok(()),
         _ => Err(Error::usage(format!(
-            "parts are missing: the run {} had {}, and there is none of worker {}; name their directories, too",
+            "parts are missing: the run {} had {}, and there is none from worker {}; name their \
+             directories, too",
             first.workers.run_id,
             counted(of, "worker", "workers"),
             missing.join(", ")

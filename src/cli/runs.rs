@@ -267,7 +267,7 @@ impl<E> SeriesEnd<E> {
 
 pub fn tell_resumed(runs: usize, is_quiet: bool) {
     if runs > 0 && !is_quiet {
-        output::note(&format!("going on after {}, which are not repeated", counted(runs, "run", "runs")));
+        output::note(&format!("continuing after {}, which are not repeated", counted(runs, "run", "runs")));
     }
 }
 

@@ -125,7 +125,7 @@ pub fn read_trace(directory: &Path, file: &Path, columns: &Columns) -> Result<Tr
     }
     if found.len() > LARGEST_TRACE {
         return Err(format!(
-            "{} has more than {} MB; leave a part of it out",
+            "{} has more than {} MB; leave out part of it",
             path.display(),
             LARGEST_TRACE >> 20
         ));

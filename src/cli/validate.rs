@@ -55,7 +55,7 @@ fn show(file: &ScenarioFile, not_here: Option<String>) -> Result<Exit, Error> {
             output::verbatim(&advice.render(output::may_colour(&std::io::stderr())));
         }
         if let Some(why) = not_here {
-            output::warn(format!("the file is right, but it cannot be run here: {why}"));
+            output::warn(format!("the file is valid, but it cannot be run here: {why}"));
         }
         Ok(())
     })

@@ -32,7 +32,7 @@ const SHORT_SESSION: Duration = Duration::from_secs(2);
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 /// Servers end sessions late, and in steps.
 const EXPIRES_LATE_BY: Duration = Duration::from_secs(10);
-const NOT_ZOOKEEPER: &str = "its locks are not ZooKeeper's";
+const NOT_ZOOKEEPER: &str = "its locks are not ZooKeeper locks";
 
 /// `ready` declares locks that scenarios can use.
 pub(super) async fn ready(command: &DriverCommand) -> Tried {
@@ -208,7 +208,7 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     };
     holder.takes(SOON).await?;
     if let Err(failure) = stage.site.target.expire(key, SOON).await {
-        return wrong(format!("with its `session` and `password` it could not be ended: {failure}"));
+        return wrong(format!("it could not be ended with its `session` and `password`: {failure}"));
     }
     let ended = clock::now();
     let mut states = holder.link.states();

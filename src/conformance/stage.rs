@@ -213,7 +213,7 @@ impl Contender<'_> {
         let nodes = self.stage.nodes(self.on).await?;
         if !nodes.iter().any(|node| node.owner == session) {
             return wrong(format!(
-                "contender {} was granted the lock, and its session {session:#x} has no node in it, of {}",
+                "contender {} was granted the lock, but its session {session:#x} has no node in it, of {}",
                 self.number,
                 nodes.len()
             ));

@@ -401,7 +401,7 @@ impl Again {
 /// Returns freed memory of a trial to the system. glibc's allocator keeps it, and the threads of the next trial use
 /// other arenas: three trials of 2,000 contenders took 1.4 GB instead of 0.6.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[allow(unsafe_code, reason = "a function of C")]
+#[allow(unsafe_code, reason = "a C function")]
 pub fn give_back_memory() {
     // SAFETY: it touches only free memory, and takes the allocator's own locks.
     unsafe { libc::malloc_trim(0) };

@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "when it began is a label, how long it takes is only shown, and deadlines are no measurements"
+    reason = "the start time is only a label, the duration is only shown, and deadlines are not measurements"
 )]
 
 use std::collections::BTreeMap;
@@ -522,7 +522,7 @@ mod tests {
             |asked| Series::open(&opening(parent.path(), Some(&path), asked)).err().unwrap().to_string();
         assert!(told("x").contains("is in use"), "{}", told("x"));
         drop(series);
-        assert!(told("y").contains("another question"), "{}", told("y"));
+        assert!(told("y").contains("other options"), "{}", told("y"));
     }
 
     #[test]

@@ -136,7 +136,7 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
 #[tokio::test]
 async fn impossible_actions_return_a_reason() {
     let local = ensemble::start(1).await;
-    assert!(local.start(1).await.unwrap_err().contains("it runs already"));
+    assert!(local.start(1).await.unwrap_err().contains("it is already running"));
     assert!(local.wipe(1).await.unwrap_err().contains("while it runs"));
     assert!(local.kill(2).await.unwrap_err().contains("there is no server 2"));
     assert!(local.kill(0).await.unwrap_err().contains("there is no server 0"));

@@ -153,7 +153,7 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     let rows = "time,lock,hold\n0,orders,20ms\n0.5,stock,\n1250ms,orders,0.005\n";
     std::fs::write(bench.path("trace.csv"), rows).unwrap();
     let shown = bench.shows("validate scenario.toml");
-    assert!(shown.contains("as in trace.csv, 2 locks alike, for 1.25 s"), "{shown}");
+    assert!(shown.contains("as in trace.csv, 2 equally popular locks, for 1.25 s"), "{shown}");
     // And a file of another program is read by columns that options name
     let jmeter = "timeStamp,elapsed,label\n1700158623979,20,a\n1700158624979,30,b\n";
     std::fs::write(bench.path("trace.csv"), jmeter).unwrap();
@@ -161,7 +161,7 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     let options = "--time-column timeStamp --hold-column elapsed --time-unit ms";
     assert!(said.contains(&format!("a file of JMeter is read with {options}")), "{said}");
     let shown = bench.shows(&format!("validate scenario.toml {options}"));
-    assert!(shown.contains("as in trace.csv, 2 locks alike, for 1 s"), "{shown}");
+    assert!(shown.contains("as in trace.csv, 2 equally popular locks, for 1 s"), "{shown}");
     // Given a file whose times go backwards
     std::fs::write(bench.path("trace.csv"), rows.replace("1250ms", "250ms")).unwrap();
     let said = bench.refuses("run scenario.toml");

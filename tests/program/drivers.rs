@@ -314,7 +314,7 @@ fn a_driver_that_grants_without_a_lock_is_violated() {
     // The driver has declared that it supports no timeouts.
     let refused = run(&["--set", "acquire_timeout=1s"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("`liar:Lock` knows no timeout"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("`liar:Lock` does not support timeouts"), "{}", stderr(&refused));
     let found = run(&[]);
     assert_eq!(found.status.code(), Some(1), "{}", stderr(&found));
     assert!(bench.stored().trials[0].is_violated());
@@ -531,7 +531,7 @@ fn faults_without_effect_on_another_systems_lock_are_refused() {
         ("expire", "", "a ZooKeeper session"),
     ] {
         let (code, said) = with("validate", &fault(kind, more));
-        assert!(code == Some(2) && said.contains("`files:Flock` is not ZooKeeper's"), "{said}");
+        assert!(code == Some(2) && said.contains("`files:Flock` is not a ZooKeeper lock"), "{said}");
         assert!(said.contains(&format!("does not use {what}, which the fault breaks")), "{said}");
         assert!(said.contains(&format!("leave the fault `{kind}` out")), "{said}");
     }

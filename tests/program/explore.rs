@@ -56,7 +56,7 @@ fn a_wrong_strategy_or_case_is_refused_before_anything_starts() {
     let bench = Bench::new();
     for (words, said) in [
         (&["explore", "curator-mutexx"][..], "did you mean `curator-mutex`"),
-        (&["explore", "curator-mutex fast"], "`fast` is no parameter"),
+        (&["explore", "curator-mutex fast"], "`fast` is not a parameter"),
         (&["explore"], "name a strategy"),
         (&["explore", "--replay", "missing.json"], "missing.json"),
     ] {

@@ -173,7 +173,7 @@ fn without_user_namespaces_validate_warns_and_run_refuses() {
     // Given a scenario that is valid but cannot be run here
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml"]);
     assert_eq!(validated.status.code(), Some(0), "{}", stderr(&validated));
-    assert!(stderr(&validated).contains(&format!("the file is right, but it cannot be run here: {why}")));
+    assert!(stderr(&validated).contains(&format!("the file is valid, but it cannot be run here: {why}")));
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&stdout(&validated)).unwrap();
     assert!(shown["not_here"].as_str().unwrap().starts_with(why), "{shown}");

@@ -286,7 +286,7 @@ fn server_certificates_that_tls_rejects_are_named_with_the_remedy() {
                 "has a certificate without a subject alternative name: make another one with `keytool",
             ),
             ("named.pem", "has a certificate for zk1 and zk2, not for `127.0.0.1`"),
-            ("expired.pem", "has a wrong certificate: it expired on "),
+            ("expired.pem", "has an invalid certificate: it expired on "),
         ] {
             scope.spawn(move || explains(file, expected));
         }

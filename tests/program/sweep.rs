@@ -72,7 +72,7 @@ fn a_killed_sweep_resumes_without_repeating_points() {
     let output = bench.drawn(&words);
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
-    assert!(said.contains("going on after 2 runs"), "{said}");
+    assert!(said.contains("continuing after 2 runs"), "{said}");
     // Then all of these are unchanged
     for note in notes.map(|note| directory.join(note)).iter().chain([&far]) {
         assert_eq!(fs::read_to_string(note).unwrap(), "precious", "{}", note.display());

@@ -566,7 +566,7 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
     let mut unknown = of("a", 9.0, 1.0);
     unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
     let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
-    assert!(told.starts_with("Use b: ") && told.ends_with("; whether a would do is not known."), "{told}");
+    assert!(told.starts_with("Use b: ") && told.ends_with("; it is unknown whether a would do."), "{told}");
     // And only proven headroom counts
     let mut wide = of("a", 3.0, 60.0);
     wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });

@@ -522,7 +522,7 @@ fn the_preview_states_the_offered_load() {
     let preview = |more: &str| Preview::of(&parsed(&format!("{lines}{more}\n")));
     let shown = preview("rate = 40").to_string();
     for expected in [
-        "load: open, poisson, 4 locks alike, for 60 s\n",
+        "load: open, poisson, 4 equally popular locks, for 60 s\n",
         "offered: 40 arrivals a second, about 2400 in all; the busiest lock is held 10 % of the time\n",
     ] {
         assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");
@@ -531,7 +531,7 @@ fn the_preview_states_the_offered_load() {
         preview("rate_each = 2\nlate = \"drop\"\narrivals = { bursts = { peak = 4, length = \"1s\" } }");
     let shown = each.to_string();
     for expected in [
-        "load: open, in bursts of 1 s at 4 times the rate, 4 locks alike, dropped where no contender is free, for 60 s\n",
+        "load: open, in bursts of 1 s at 4 times the rate, 4 equally popular locks, dropped where no contender is free, for 60 s\n",
         "offered: with 10 contenders, 20 arrivals a second, about 1200 in all; the busiest lock is held 5 % of the time; at \
          the peak 80 a second and 20 %\n",
         "offered: with 20 contenders, 40 arrivals a second",

@@ -171,7 +171,7 @@ pub fn plan() -> PlanFile {
             ..EnsembleInfo::default()
         }),
         sources: vec![PathBuf::from("plan/runs/measure-1")],
-        left_out: vec!["known: nothing was added to its round trips, and the question adds 5 ms".into()],
+        left_out: vec!["known: nothing was added to its round trips, but the question adds 5 ms".into()],
         answers: vec![
             answer("predecessor-watch", 150_000.0, Verdict::Held),
             answer("parent-watch", 600_000.0, Verdict::Violated(vec!["wait.p99 is too long".into()])),

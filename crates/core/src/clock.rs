@@ -2,7 +2,7 @@
 //!
 //! Every latency in the suite is a difference of two [`now`] values. Wall time is only used for labels.
 
-#![expect(clippy::disallowed_methods, reason = "every other time is a difference to what is read here")]
+#![expect(clippy::disallowed_methods, reason = "every other time is relative to the one read here")]
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};

@@ -139,7 +139,7 @@ fn chroot_problem(path: &str) -> Option<&'static str> {
     }
     let is_forbidden =
         |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
-    path.contains(is_forbidden).then_some("it has a character that ZooKeeper paths cannot have")
+    path.contains(is_forbidden).then_some("it has a character that ZooKeeper paths cannot contain")
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ pub fn describe_placement(directory: &Path) -> String {
         Some((kind, source)) => {
             format!("{kind} on {source} ({}): every write waits for an fsync", directory.display())
         }
-        None => format!("{}: file system not known", directory.display()),
+        None => format!("{}: unknown file system", directory.display()),
     }
 }
 

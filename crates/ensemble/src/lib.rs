@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "deadlines of servers, and when they were started: nothing that is measured"
+    reason = "only deadlines and start times of servers, which are not measurements"
 )]
 
 mod clients;

@@ -87,7 +87,7 @@ impl Links for Local {
         let others = numbers(self).chain([SUITE]).filter(|other| *other != server);
         let ways = others.flat_map(|other| [way(network, server, other), way(network, other, server)]);
         try_join_all(ways.map(is_cut)).await?;
-        Ok(format!("nothing gets to server {server} or from it"))
+        Ok(format!("nothing reaches or leaves server {server}"))
     }
 
     async fn all_reach(&self) -> Fact {

@@ -413,7 +413,7 @@ fn refusal(error: &io::Error) -> String {
 
 /// Moves the calling thread into a new network namespace, and into a new user namespace if `user`.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
+#[allow(unsafe_code, reason = "rustix marks the call as unsafe because of flags that are not used here")]
 fn unshare(user: bool) -> io::Result<()> {
     use rustix::thread::{UnshareFlags, unshare_unsafe};
     let flags = if user { UnshareFlags::NEWUSER | UnshareFlags::NEWNET } else { UnshareFlags::NEWNET };

@@ -103,7 +103,7 @@ impl Server {
             return Err(io::Error::other("the ensemble is closed"));
         }
         if self.is_running() {
-            return Err(io::Error::other("it runs already"));
+            return Err(io::Error::other("it is already running"));
         }
         let output = OpenOptions::new().create(true).append(true).open(&self.log)?;
         let mut command = Command::new(&self.java);

@@ -346,7 +346,7 @@ impl Play<'_, '_> {
         let Some((_, past)) = delayed.and_then(|one| self.stage.all[one].delayed.take()) else {
             return false;
         };
-        self.missed.push(format!("`{past}` did not come while the message was delayed"));
+        self.missed.push(format!("`{past}` did not arrive while the message was delayed"));
         true
     }
 
@@ -474,7 +474,7 @@ impl Play<'_, '_> {
     fn outcome(&mut self, played: Result<Aftermath, Unexplored>, usually_left: usize) -> Outcome {
         let judged = self.stage.deeds.judge();
         let exclusion = judged.clone().unwrap_or_default();
-        self.missed.extend(self.open.iter().map(|decision| format!("`{}` did not come", decision.at)));
+        self.missed.extend(self.open.iter().map(|decision| format!("`{}` did not arrive", decision.at)));
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
         let aftermath = played.unwrap_or_default();
         let fault = if exclusion.violations > 0 {

@@ -180,9 +180,9 @@ impl Learnt<'_> {
             counted(replayed.locks as u64, "lock", "locks"),
         ];
         let assumed = [
-            Some(format!("{contenders} sessions: half as many again as had requests at once")),
+            Some(format!("{contenders} sessions: 1.5 times as many as had requests at once")),
             (window.to_ms - window.from_ms == REPLAYED_MS)
-                .then(|| "the busiest ten minutes stand for the whole time".to_owned()),
+                .then(|| "the busiest ten minutes represent the whole time".to_owned()),
             (self.family.endings.gave_up > 0)
                 .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
         ];

@@ -135,7 +135,7 @@ impl Keeper {
         let Self { to, kept } = self;
         let ended = tokio::task::spawn_blocking(move || to.send(Message::End(logs)).is_ok());
         if !ended.await.unwrap_or(false) {
-            return Err(io::Error::other("the thread that keeps what contenders note has ended"));
+            return Err(io::Error::other("the thread that stores the contenders' events has ended"));
         }
         kept.await.unwrap_or_else(|gone| Err(io::Error::other(gone)))
     }

@@ -422,7 +422,7 @@ impl Rendezvous {
             let read = async || CaughtUp::with(&self.client).await?.stat(&path).await;
             let stat = self.asked(read).await.map_err(|error| error.to_string())?;
             self.counts(|beside| beside.reads += u64::from(stat.is_some()));
-            stamps.push(stat.ok_or_else(|| format!("worker {worker} left no stamp"))?.ctime);
+            stamps.push(stat.ok_or_else(|| format!("worker {worker} wrote no timestamp"))?.ctime);
         }
         let (first, last) = (stamps.iter().min().copied(), stamps.iter().max().copied());
         let spread = last.zip(first).map_or(0, |(last, first)| last - first);

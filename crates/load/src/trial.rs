@@ -1,7 +1,7 @@
 //! One trial from its first session to its last: its sessions, measurements around its load, and the meetings
 //! of several workers. The load itself is in `phases`, and the trial's record in `outcome`.
 
-#![expect(clippy::disallowed_methods, reason = "when a trial began is a label")]
+#![expect(clippy::disallowed_methods, reason = "the start time of a trial is only a label")]
 
 mod outcome;
 mod phases;

@@ -336,9 +336,11 @@ mod tests {
 
     #[test]
     fn an_invalid_parameter_is_refused() {
-        for (default, why) in
-            [(json!(-1), "not a whole number"), (json!("slow"), "neither a time"), (json!([]), "no number")]
-        {
+        for (default, why) in [
+            (json!(-1), "not a whole number"),
+            (json!("slow"), "neither a time"),
+            (json!([]), "neither a number"),
+        ] {
             let error = with_parameters(&json!({ "p": { "default": default } })).unwrap_err();
             assert!(error.contains("driver `my`: parameter `p`") && error.contains(why), "{error}");
         }

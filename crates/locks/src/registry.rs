@@ -89,7 +89,7 @@ impl DrivenLocks {
 
 /// Registers the locks of these drivers as strategies. Once in a process.
 pub fn register(programs: Vec<Program>) -> Result<(), String> {
-    DRIVEN.set(DrivenLocks::of(programs)?).map_err(|_| "the drivers have been named before".to_owned())
+    DRIVEN.set(DrivenLocks::of(programs)?).map_err(|_| "the drivers are already registered".to_owned())
 }
 
 /// Every strategy's card, drivers' last.

@@ -341,7 +341,7 @@ fn write_tables(dir: &Path, stored: &StoredRun) -> Result<(), Error> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "when a run ended is a label")]
+#[expect(clippy::disallowed_methods, reason = "the end time of a run is only a label")]
 fn now() -> SystemTime {
     SystemTime::now()
 }

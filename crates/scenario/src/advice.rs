@@ -246,7 +246,7 @@ fn missing_kind(trials: &[TrialSpec]) -> Option<Advice> {
     let trial = trials.iter().filter(is_missing).min_by_key(|trial| trial.contenders)?;
     let kind = trial.contenders_by_kind().iter().position(|count| *count == 0)? + 1;
     let of = contenders(trial.contenders);
-    let message = format!("of {of} none is of kind {kind}: its share is too small");
+    let message = format!("none of {of} is of kind {kind}: its share is too small");
     Some(advice(CLIENT, message, "use more contenders, or give that kind a larger share"))
 }
 

@@ -222,7 +222,8 @@ const REPLAYED_BYTES: u64 = 40;
 /// Size of a second of the timeline: in each thread, in total, and as it is written.
 const SECOND_BYTES: u64 = 500;
 
-pub const DISK_BASIS: &str = "300 bytes per acquisition on servers of its own, until its trial is judged; with --history \
+pub const DISK_BASIS: &str = "300 bytes per acquisition on its own servers, until its trial is judged; \
+    with --history \
                               1,000 more, of which 900 stay; each of these servers keeps about the last hour, 300 bytes \
                               per acquisition";
 

@@ -262,7 +262,7 @@ fn load(scenario: &Scenario) -> String {
     let locks = match (open.popularity, scenario.locks) {
         _ if scenario.fresh_locks => ", a new lock each time".to_owned(),
         (_, 1) => String::new(),
-        (Popularity::Uniform, locks) => format!(", {locks} locks alike"),
+        (Popularity::Uniform, locks) => format!(", {locks} equally popular locks"),
         (Popularity::Zipf(power), locks) => format!(", {locks} locks by Zipf's law ({})", number(power)),
     };
     let late = match open.late {

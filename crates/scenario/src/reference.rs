@@ -15,7 +15,7 @@ pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
         ("{fault}", keys(Section::Fault)),
         ("{gate}", keys(Section::Gate)),
         ("{distributions}", table("distribution | draws", distributions().iter().map(distribution))),
-        ("{arrivals}", table("arrivals | rate | how they come", processes().iter().map(process))),
+        ("{arrivals}", table("arrivals | rate | how they arrive", processes().iter().map(process))),
         ("{strategies}", strategies(locks)),
         ("{kinds}", table("fault | what | target | duration", kinds.iter().map(kind))),
         ("{parameters}", parameters(kinds)),

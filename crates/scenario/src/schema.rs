@@ -16,7 +16,7 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     properties["strategies"]["items"] = strategies(locks);
     properties["strategies"]["minItems"] = json!(1);
     properties.insert(ENSEMBLE.to_owned(), ensemble());
-    let clients = "The kinds of clients, where they are not all alike.";
+    let clients = "The kinds of clients, if they are not all alike.";
     properties.insert(CLIENT.to_owned(), list(clients, &section(Section::Client)));
     let faults: Vec<_> = kinds.iter().map(fault).collect();
     let wrong = "What goes wrong on purpose in each trial.";

@@ -42,9 +42,7 @@ impl TraceBuilder {
             self.first_us = at_us;
         }
         if number >= ROWS_MAX {
-            return Err(format!(
-                "line {line}: these are more than {ROWS_MAX} arrivals; leave a part of the file out"
-            ));
+            return Err(format!("line {line}: more than {ROWS_MAX} arrivals; leave out part of the file"));
         }
         let at_us = if self.sorts { at_us } else { self.since_first(line, at_us)? };
         let lock = lock.map(|name| self.number_of(name, line)).transpose()?;
@@ -90,9 +88,7 @@ impl TraceBuilder {
         }
         let number = self.locks.len();
         if number as u64 >= CONTENDERS_MAX {
-            return Err(format!(
-                "line {line}: these are more than {CONTENDERS_MAX} locks; leave a part of the file out"
-            ));
+            return Err(format!("line {line}: more than {CONTENDERS_MAX} locks; leave out part of the file"));
         }
         self.locks.insert(name.to_owned(), (number, line));
         Ok(number)

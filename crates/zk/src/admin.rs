@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(refused("mntr", whitelist).kind(), io::ErrorKind::PermissionDenied);
         assert!(message_for("This ZooKeeper instance is not currently serving requests").contains("quorum"));
         assert!(message_for("").contains("TLS port"));
-        assert!(message_for("HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
+        assert!(message_for("HTTP/1.1 400 Bad Request").contains("not a ZooKeeper server"));
     }
 
     #[tokio::test]

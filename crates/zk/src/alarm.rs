@@ -126,7 +126,7 @@ impl Drop for Sleep {
     }
 }
 
-#[allow(unsafe_code, reason = "tokio takes nothing else")]
+#[allow(unsafe_code, reason = "tokio accepts no other type")]
 fn registered(timer: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is open for as long as it is owned, and nothing closes it earlier.
     Ok(unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?)

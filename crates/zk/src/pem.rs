@@ -215,7 +215,7 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
             return None;
         }
         Role::Key if has("OPENSSH PRIVATE KEY") => {
-            format!("is a key of OpenSSH: convert a copy of it with `ssh-keygen -p -m PKCS8 -f {file}`")
+            format!("is an OpenSSH key: convert a copy of it with `ssh-keygen -p -m PKCS8 -f {file}`")
         }
         Role::Key if has_any("CERTIFICATE") => {
             format!("contains a certificate instead of a private key: {option} needs the key")

@@ -270,7 +270,7 @@ fn rejected(why: &CertificateError, host: &str) -> String {
             format!("has a certificate of X.509 version 1, which has no names: {new}")
         }
         _ => match wrong_dates(why) {
-            Some(dates) => format!("has a wrong certificate: {dates}"),
+            Some(dates) => format!("has an invalid certificate: {dates}"),
             None => format!("has an unacceptable certificate: {text}"),
         },
     }

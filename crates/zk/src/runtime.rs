@@ -28,7 +28,7 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 ///
 /// # Panics
 /// If the system has no file descriptor left for a runtime.
-#[expect(clippy::expect_used, reason = "said above")]
+#[expect(clippy::expect_used, reason = "see above")]
 pub fn block_on<T>(main: impl Future<Output = T>) -> T {
     let mut builder = Builder::new_current_thread();
     let runtime =

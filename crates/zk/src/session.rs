@@ -93,7 +93,7 @@ impl Session {
     ///
     /// # Panics
     /// If the session was cloned before.
-    #[allow(clippy::expect_used, reason = "said above")]
+    #[allow(clippy::expect_used, reason = "see above")]
     pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
         foreign.id().into_iter().for_each(whose::note_own_session);
         Rc::get_mut(&mut self.0).expect("a session that was just opened").foreign = Some(foreign);

@@ -508,7 +508,7 @@ impl ComparisonInProgress {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "when it was written is a label")]
+    #[expect(clippy::disallowed_methods, reason = "the time of writing is only a label")]
     fn file(&self, end: &SeriesEnd<Ending>) -> AbFile {
         let outside = self.length.share(self.done(), self.spoiled());
         let terms = Terms { alpha: outside, ..self.terms.clone() };

@@ -93,7 +93,7 @@ impl Side {
         }
         if own.zookeeper_home.is_some() && !scenario.ensemble.is_local() {
             return Err(Error::usage(format!(
-                "--{}-zookeeper-home needs local servers, but {} runs against others",
+                "--{}-zookeeper-home needs local servers, but {} runs against other servers",
                 turn.name(),
                 turn.title()
             )));

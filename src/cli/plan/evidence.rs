@@ -168,7 +168,7 @@ impl StoredEvidence {
     fn other_distance(&self, run: &str, added: Option<Duration>) -> String {
         let said = |added: Option<Duration>| added.map_or_else(|| "nothing".to_owned(), format_duration);
         format!(
-            "{run}: {} was added to its round trips, and the question adds {}",
+            "{run}: {} was added to its round trips, but the question adds {}",
             said(added),
             said(self.question.round_trip)
         )

@@ -4,7 +4,7 @@
 //! rendered a few times a second at most, and the number and duration of connections are limited. A connection too many displaces
 //! the oldest, so idle clients do not block others.
 
-#![expect(clippy::disallowed_methods, reason = "how old a text is decides nothing that is measured")]
+#![expect(clippy::disallowed_methods, reason = "the age of a text affects no measurement")]
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

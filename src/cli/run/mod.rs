@@ -44,7 +44,7 @@ use part::WorkerPlace;
 use progress::Progress;
 use sharing::Sharing;
 
-#[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
+#[expect(clippy::disallowed_methods, reason = "the start time of a run is only a label")]
 pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
     let (outputs, began) = (args.outputs.prepare()?, SystemTime::now());
     let named = args.scenario.clone().or(args.resume.clone()).unwrap_or_default();
@@ -92,7 +92,7 @@ fn nothing_to_do(
 }
 
 /// Runs the trials of the scenario, or the missing ones of a resumed run.
-#[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
+#[expect(clippy::disallowed_methods, reason = "the start time of a run is only a label")]
 pub(super) async fn measure(
     args: RunArgs,
     file: ScenarioFile,
@@ -154,7 +154,7 @@ pub(super) async fn measure(
         Some(stored) => {
             resume::same_trials(&plan, &stored.trials)?;
             if let Some(ran) = run::whole(&plan, &stored.trials) {
-                progress.note("all trials are there; only the results must be finished");
+                progress.note("all trials exist; only the results must be finished");
                 let run = ran.ended(stored.run.run.clone());
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
                 let showing = Showing::of(&args.concluding, args.opening.quiet);
@@ -248,7 +248,7 @@ struct RunInProgress {
 }
 
 impl RunInProgress {
-    #[expect(clippy::disallowed_methods, reason = "when a run ended is a label")]
+    #[expect(clippy::disallowed_methods, reason = "the end time of a run is only a label")]
     async fn measure(
         mut self,
         stored: Option<StoredRun>,

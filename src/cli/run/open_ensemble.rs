@@ -190,7 +190,7 @@ impl OpenEnsemble {
             config.push(("kept awake by".to_owned(), how));
         }
         if self.started.is_some() {
-            config.push(("nodes may be touched by".to_owned(), "an identity of the run".to_owned()));
+            config.push(("nodes are accessible to".to_owned(), "an identity of the run".to_owned()));
         }
         EnsembleInfo {
             kind: kind.into(),
@@ -209,7 +209,7 @@ impl OpenEnsemble {
             Servers::Fresh(local) => local.close(),
             Servers::Contained(compose) => {
                 if let Err(error) = compose.save_logs(&self.logs) {
-                    output::warn(format!("the servers' logs could not be kept: {error}"));
+                    output::warn(format!("the servers' logs could not be saved: {error}"));
                 }
                 if let Err(why) = compose.close() {
                     output::warn(format!("containers stay behind until the next run: {why}"));
@@ -421,7 +421,8 @@ impl Needs {
         }
         if self.0.contains(&Capability::Proxies) && access.wants_kerberos() {
             return Err(Error::usage(
-                "Kerberos needs the servers' names, and faults of connections put a proxy in between: leave the faults or \
+                "Kerberos needs the servers' names, and connection faults put a proxy in between: leave \
+                 the faults or \
                  --sasl gssapi out",
             ));
         }

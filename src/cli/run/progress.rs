@@ -1,6 +1,6 @@
 //! Progress messages: a bar with the remaining time on a terminal, plain lines elsewhere.
 
-#![expect(clippy::disallowed_methods, reason = "how long a phase has taken is only shown")]
+#![expect(clippy::disallowed_methods, reason = "the duration of a phase is only shown")]
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};

@@ -124,8 +124,8 @@ pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
         .partition(|difference| SAME.contains(&difference.what.as_str()));
     if let Some(first) = refused.first() {
         return Err(Error::usage(format!(
-            "the run can't be resumed here, because its metrics would not be comparable: {}; resume it \
-             where and with what it was started, or run the scenario again",
+            "the run can't be resumed here, because its metrics would not be comparable: {}; resume it in \
+             the environment and with the program that started it, or run the scenario again",
             first.describe()
         )));
     }

@@ -3,7 +3,7 @@
 //! Every run is a separate process and leaves an ordinary directory, as in `ab`. The next point follows from the measurements
 //! alone (`zklockbench_analysis::sweep`). The series lists each run with its point, so a killed sweep continues from there.
 
-#![expect(clippy::disallowed_methods, reason = "when it was written is a label")]
+#![expect(clippy::disallowed_methods, reason = "the time of writing is only a label")]
 
 mod failures;
 pub mod question;

@@ -172,7 +172,8 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
             cells.first().map_or_else(|| "no trial".to_owned(), |(key, _)| key.name())
         };
         return Err(Error::usage(format!(
-            "the runs share no strategy and contender count: the base has e.g. {}, the new e.g. {}",
+            "the runs have no combination of strategy and contenders in common: the base has e.g. {}, the \
+             new run e.g. {}",
             names(&was),
             names(&is)
         )));

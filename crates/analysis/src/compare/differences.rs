@@ -234,7 +234,7 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
         ComparedFact::stated("seed", run.seed.to_string()),
         ComparedFact::stated(
             "version of the program",
-            format!("{} {}", run.tool_version, run.tool_commit.as_deref().unwrap_or("of no commit")),
+            format!("{} {}", run.tool_version, run.tool_commit.as_deref().unwrap_or("of unknown commit")),
         ),
     ];
     // A run without a record of its replayed file may have replayed the same one.

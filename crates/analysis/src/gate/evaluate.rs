@@ -320,9 +320,7 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     let because = |why: &str| if said.is_empty() { why.to_owned() } else { format!("{said}; {why}") };
     let sentence = match (both, holds) {
         (Some(_), Some(_)) if doubts.is_empty() => said,
-        (Some(_), None) if doubts.is_empty() => {
-            because("that is only a lower bound, which does not decide it")
-        }
+        (Some(_), None) if doubts.is_empty() => because("that is only a lower bound, so it is inconclusive"),
         _ => because(&doubts.join("; ")),
     };
     let verdict = verdict(holds.filter(|_| doubts.is_empty()), &sentence);

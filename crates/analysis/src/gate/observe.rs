@@ -117,7 +117,7 @@ impl Observed {
     pub(super) fn describe(&self, limit: Option<f64>) -> String {
         let at_least = if self.at_least { "≥ " } else { "" };
         let value = apart(self.value, limit, self.unit);
-        #[expect(clippy::float_cmp, reason = "whether there is anything to say")]
+        #[expect(clippy::float_cmp, reason = "no range is shown only if the values are equal")]
         let spread = if self.min == self.max {
             String::new()
         } else {
@@ -131,7 +131,7 @@ impl Observed {
 /// A value in its unit, with more digits if it would otherwise look equal to the limit.
 fn apart(value: f64, limit: Option<f64>, unit: Unit) -> String {
     let usual = unit.show(value);
-    #[expect(clippy::float_cmp, reason = "what is the very limit is shown as such")]
+    #[expect(clippy::float_cmp, reason = "only a value equal to the limit is shown as the limit")]
     let looks_like = |limit: f64| limit != value && unit.show(limit) == usual;
     if !limit.is_some_and(looks_like) {
         return usual;

@@ -140,7 +140,7 @@ impl FailureCost {
         let gap = self.gap?.in_words();
         let come = self
             .requests
-            .map(|requests| format!("about {} requests come meanwhile", number(requests.round())));
+            .map(|requests| format!("about {} requests arrive meanwhile", number(requests.round())));
         let least = |wait: MeasuredRange| if wait.at_least { "at least " } else { "" };
         let wait = self
             .wait_mean

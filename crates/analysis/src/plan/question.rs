@@ -265,9 +265,7 @@ pub fn objective(text: &str) -> Result<Objective, String> {
     if fits && objective.limit > 0.0 {
         return Ok(objective);
     }
-    Err(format!(
-        "a wait must stay below a limit, throughput or won_share above one that is more than 0; {EXAMPLE}"
-    ))
+    Err(format!("a wait needs an upper limit, throughput and won_share a lower limit above 0; {EXAMPLE}"))
 }
 
 /// The prediction for a metric; `None` if the metric is not predicted.
@@ -371,10 +369,10 @@ mod tests {
             ("wait.p99", "column"),
             ("speed < 3", "column"),
             ("handoff.p50 < 9ms", "does not predict handoff.p50"),
-            ("wait.p99 < 2 * wait.p50", "a figure and a number"),
-            ("wait.p99 > 3ms", "stay below a limit"),
+            ("wait.p99 < 2 * wait.p50", "a metric and a limit"),
+            ("wait.p99 > 3ms", "a wait needs an upper limit"),
             ("wait.p99 < 0ms", "never below 0"),
-            ("wait.p99 at 5 contenders < 3ms", "leave `of` and `at` out"),
+            ("wait.p99 at 5 contenders < 3ms", "omit `of` and `at`"),
         ] {
             let told = objective(text).unwrap_err();
             assert!(told.contains(says), "{text}: {told}");

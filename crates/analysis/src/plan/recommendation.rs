@@ -111,7 +111,7 @@ impl Recommendation {
             Some(Because::NoOtherHolds) if answers.len() == 1 => String::new(),
             Some(Because::NoOtherHolds) => "; it is the only one that meets it".to_owned(),
             Some(Because::OthersUnknown(names)) => {
-                format!("; whether {} would do is not known", listed(names))
+                format!("; it is unknown whether {} would do", listed(names))
             }
             Some(Because::MostRoom) => "; it has the most headroom".to_owned(),
             Some(Because::FewestRequests) => {

@@ -143,7 +143,7 @@ impl SweepFile {
         let any = |state| self.samples.iter().any(|sample| sample.state == state);
         match self.ending {
             _ if any(State::Violated) => Verdict::violated("a lock broke its promise at a point"),
-            Ending::NotCovered => Verdict::unknown("the time was up before the range was covered"),
+            Ending::NotCovered => Verdict::unknown("time ran out before the range was covered"),
             _ if !any(State::Sound) => Verdict::unknown("no point is valid"),
             _ => Verdict::Held,
         }

@@ -179,7 +179,8 @@ impl Member {
             return Ok(());
         }
         Err(format!(
-            "Docker publishes port 2181 of the service `{}` under another number each time it starts: write \
+            "Docker publishes port 2181 of the service `{}` under a different number each time it starts: \
+             write \
              `ports: [\"127.0.0.1:PORT:2181\"]` with a single number",
             self.made.service()
         ))

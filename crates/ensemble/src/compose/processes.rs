@@ -53,7 +53,7 @@ impl Processes for Compose {
     async fn start(&self, server: usize) -> Done {
         let member = self.member(server)?;
         if self.look_at(server).await?.state.running {
-            return Err(format!("cannot start server {server}: it runs already"));
+            return Err(format!("cannot start server {server}: it is already running"));
         }
         docker(&["start", member.id()]).await?;
         if let Err(why) = self.listens(member).await {
@@ -95,7 +95,7 @@ impl Processes for Compose {
     async fn is_down(&self, server: usize) -> Fact {
         let state = self.look_at(server).await?.state;
         if state.running {
-            return Err(format!("the container of server {server} runs"));
+            return Err(format!("the container of server {server} is running"));
         }
         let address = self.address(server)?;
         match admin::ruok(&address, state::PATIENCE).await {
@@ -125,7 +125,7 @@ impl Compose {
             docker(&[how, &[member.id()]].concat()).await?;
             eventually(GONE_WITHIN, || async {
                 if self.look_at(server).await?.state.running {
-                    return Err(format!("the container of server {server} still runs"));
+                    return Err(format!("the container of server {server} is still running"));
                 }
                 Ok(())
             })
@@ -258,7 +258,7 @@ impl Links for Compose {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
                 "server {server} is in no network: it and the others cannot connect to each other, and {address} refuses"
             )),
-            _ => Err(format!("{address} still leads to server {server}")),
+            _ => Err(format!("{address} still reaches server {server}")),
         }
     }
 

@@ -53,6 +53,6 @@ fn measured(since: &wire::Since<'_>, rate: u64) -> wire::Measured {
     let both_ways = 2.0 * connections as f64;
     let most = both_ways * (1.0 + rate as f64 * (lasted + SLACK).as_secs_f64());
     let on = counted(connections, "connection", "connections");
-    let told = format!("{bytes} bytes passed in {lasted:.1?} on {on}, of {most:.0} that may");
+    let told = format!("{bytes} bytes passed in {lasted:.1?} on {on}; the limit is {most:.0}");
     Some(if bytes as f64 <= most { Ok(told) } else { Err(told) })
 }

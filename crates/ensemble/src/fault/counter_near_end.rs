@@ -19,7 +19,7 @@ const LEFT: Param = Param {
     name: "left",
     kind: ParamKind::Count(0, 10_000_000),
     default: "20",
-    doc: "How many more children can be created in each directory until its counter is used up.",
+    doc: "How many more children can be created in each directory before its counter is used up.",
 };
 
 pub const CARD: FaultCard = FaultCard {

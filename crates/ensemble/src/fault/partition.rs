@@ -34,7 +34,8 @@ Where it misleads: servers on one host elect within tenths of a second; over a n
         name: "shape",
         kind: ParamKind::OneOf(&["minority", "majority", "one-way", "bridge"]),
         default: "minority",
-        doc: "The leader on the smaller or on the larger side, deaf in one direction, or halves with a bridge.",
+        doc: "Leader on the smaller side, on the larger side, or cut off in one direction; or halves with \
+            a bridge.",
     }],
     ..FaultCard::FIXED
 };

@@ -49,7 +49,7 @@ impl<'a> FaultReach<'a> {
     }
 
     pub fn proxy(&self) -> Result<&'a Proxy, String> {
-        self.proxy.ok_or_else(|| "nothing stands between contenders and servers".into())
+        self.proxy.ok_or_else(|| "no proxy stands between contenders and servers".into())
     }
 
     /// Begins an effect, unless another fault already has. Must be ended, even after a failure.

@@ -25,7 +25,7 @@ use zklockbench_zk::keep_awake::Unread;
 use zklockbench_zk::{Failure, sessions_not_resumed};
 
 const SLOW_DISK: &str =
-    "they came faster than the disk took them; use a faster one for --out, or a lower rate";
+    "they came faster than the disk could write them; use a faster one for --out, or a lower rate";
 /// Maximum adjustment of the wall clock during a trial. It makes times from the logs uncertain; beyond this, too little
 /// would be left to compare.
 const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
@@ -258,10 +258,10 @@ impl Conductor<'_> {
         };
         let mut kept = match keeper.end(logs).await {
             Ok(kept) => kept,
-            Err(why) => return (None, vec![format!("what the contenders noted could not be kept: {why}")]),
+            Err(why) => return (None, vec![format!("the contenders' events could not be stored: {why}")]),
         };
         if let Some(why) = uncopied.or(kept.unread.take()) {
-            let missing = "so what contenders believed is not compared with what the ensemble saw";
+            let missing = "so the contenders' view is not compared with the ensemble's";
             (self.sink)(EnvironmentEvent::Warning(&format!(
                 "the servers' logs cannot be read, {missing}: {why}"
             )));

@@ -27,7 +27,8 @@ const COUNT_NODE: &str = "count-node";
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "curator-semaphore",
-        summary: "Curator's InterProcessSemaphoreV2: as many inside as there are leases, taken under a mutex",
+        summary: "Curator's InterProcessSemaphoreV2: as many holders as leases, which are taken under a \
+            mutex",
         source: "Apache Curator, InterProcessSemaphoreV2",
         details: include_str!("semaphore.md").trim_ascii_end(),
         guarantees: GUARANTEES,

@@ -66,7 +66,7 @@ fn over_time<'l>(
         .collect();
     let high = series.iter().flat_map(Curve::heights).fold(0.0, f64::max);
     let x = Axis::from_zero("seconds since the first transaction", Curve::furthest(&series, 1.0));
-    let caption = "Means of intervals of one length.";
+    let caption = "Means over intervals of equal length.";
     (!series.is_empty()).then(|| lines(id, title, caption, x, Axis::from_zero(axis, high), series))
 }
 
@@ -142,6 +142,6 @@ fn waits(learned: &Learned) -> Option<Chart> {
         bar(label, wait.waited_us as f64 / 1e6, value)
     };
     let rows: Vec<Bar> = all.iter().map(row).collect();
-    let caption = "In order of the requests, in seconds since the first transaction.";
+    let caption = "In the order of the requests, in seconds since the first transaction.";
     Some(bars("longest-waits", "The longest waits", caption, Axis::from_zero("wait (s)", most), "wait", rows))
 }

@@ -159,10 +159,10 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     let value = format!("{}{}", speed.aspect.shown(own.median()), multiple.unwrap_or_default());
     let why = match (chosen.len(), load.filter(|_| is_lighter)) {
         (_, Some(load)) => {
-            format!("Nothing measured is shown to be faster, and {}.", least_load(&chosen, load))
+            format!("Nothing measured was significantly faster, and {}.", least_load(&chosen, load))
         }
-        (1, None) => "Nothing measured is as fast.".to_owned(),
-        (_, None) => "Nothing measured is shown to be faster, and nothing here separates them.".to_owned(),
+        (1, None) => "No other candidate was as fast.".to_owned(),
+        (_, None) => "Nothing measured was significantly faster, and nothing here separates them.".to_owned(),
     };
     let costs = match chosen.as_slice() {
         [one] => costs(field, focus, one, load),

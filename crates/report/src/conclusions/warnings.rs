@@ -77,7 +77,7 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         Some(of_the_run(Topic::Limits, Certainty::Unknown, Vec::new(), Evidence::Table, sentence))
     } else {
         limit(Certainty::Shown, named(&is_idle), Evidence::Table, &|names| {
-            format!("{names} never acquired the lock with some number of contenders.")
+            format!("{names} never acquired the lock at some contender counts.")
         })
     };
     let others = [
@@ -92,7 +92,8 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         }),
         limit(Certainty::Unknown, named(&|cell| !cell.is_sound()), Evidence::Notes, &|names| {
             format!(
-                "There are only invalid or partial trials of {names} with some number of contenders; these are not ranked."
+                "At some contender counts, all trials of {names} are invalid or partial; these are not \
+                 ranked."
             )
         }),
         limit(Certainty::Unknown, named(&is_unknown), Evidence::Verdicts, &|names| {

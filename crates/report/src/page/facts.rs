@@ -212,7 +212,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
         .words("exclusion", |cell| {
             word(all(cell, |one| Some(&one.judged.exclusion)).filter(|_| cell.contenders > 1))
         })
-        .explained("no two were inside together, as contenders saw it")
+        .explained("contenders never saw two inside together")
         .words("order", |cell| word(all(cell, |one| one.judged.order.as_ref())))
         .explained("no contender entered before the servers had deleted the previous holder's node")
         .words("progress", |cell| word(all(cell, |one| one.judged.progress.as_ref())))

@@ -14,7 +14,7 @@ use zklockbench_analysis::plan::{Answer, CurvePoint, FailureCost, PlanFile, wait
 use zklockbench_core::units::{as_a_word, capitalised, number};
 use zklockbench_core::verdict::Verdict;
 
-const CURVE: Link = Link { section: "curve", text: "waits over the rate" };
+const CURVE: Link = Link { section: "curve", text: "waits by rate" };
 const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
@@ -31,7 +31,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
     let basis = fits(plan).map(Block::from).into_iter().chain(noted(sensitivities(plan)));
     let sections = [
-        section(CURVE.section, "Waits over the rate", [curve(plan)]),
+        section(CURVE.section, "Waits by rate", [curve(plan)]),
         section(FIGURES.section, "Figures", figures),
         section("map", "At other rates", plan_map(plan).map(Block::from)),
         section(VERIFICATION.section, "Verification", verification),
@@ -86,7 +86,7 @@ fn findings(plan: &PlanFile) -> Vec<Finding> {
 fn curve(plan: &PlanFile) -> Block {
     let question = &plan.question;
     let figure = wait_of(&question.objective);
-    let title = format!("Predicted {figure} over the rate");
+    let title = format!("Predicted {figure} by rate");
     let series: Vec<Curve> =
         plan.answers.iter().zip(0..).filter_map(|(one, at)| line(plan, one, at)).collect();
     if series.is_empty() {
@@ -107,8 +107,8 @@ fn curve(plan: &PlanFile) -> Block {
     let rings =
         if is_measured { " Rings: measured by the verification, at the same rate per lock." } else { "" };
     let caption = format!(
-        "Lines: predicted; shaded: the 90 % interval; markers: the rate asked about.{rings} A line ends about where the \
-         objective breaks, or at the end of the measured range."
+        "Lines: predicted; shaded: the 90 % interval; markers: the rate asked about.{rings} A line ends \
+         about where the objective is missed, or at the end of the measured range."
     );
     let limit = Some(question.objective.limit).filter(|_| figure == question.objective.figure);
     let y = Axis::durations(&figure.to_string(), series.iter().flat_map(Curve::heights).chain(limit));

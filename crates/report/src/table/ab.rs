@@ -56,7 +56,7 @@ pub fn ab_markdown(file: &AbFile) -> String {
 }
 
 pub fn sides(turn: Turn, differs: &[String]) -> String {
-    let differs = if differs.is_empty() { "as the scenario says".to_owned() } else { differs.join(", ") };
+    let differs = if differs.is_empty() { "as in the scenario".to_owned() } else { differs.join(", ") };
     format!("{}: {differs}", turn.title())
 }
 
@@ -73,9 +73,9 @@ pub(crate) fn outcome(file: &AbFile) -> (Value, &'static str) {
         }
         (_, Conclusion::Unknown) => (
             Value::verdict("inconclusive", Tone::Doubtful),
-            "Inconclusive: whether B is worse than A is not known",
+            "Inconclusive: it is unknown whether B is worse than A",
         ),
-        (Verdict::Unknown(_), _) => (Value::from(&judged), "Unknown: whether the locks held is not known"),
+        (Verdict::Unknown(_), _) => (Value::from(&judged), "Unknown: it is unknown whether the locks held"),
         (_, Conclusion::Improved) => {
             (Value::verdict("improved", Tone::Good), "Improved: B is better than A, and nothing is worse")
         }

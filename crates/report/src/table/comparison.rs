@@ -84,7 +84,7 @@ pub(crate) fn sides(compared: &Comparison) -> [String; 2] {
             .runs
             .iter()
             .map(|run| {
-                let commit = run.tool_commit.as_deref().unwrap_or("of no commit");
+                let commit = run.tool_commit.as_deref().unwrap_or("of unknown commit");
                 format!(
                     "{} of {} by {} {commit} on {}",
                     run.scenario, run.started_at, run.tool_version, run.host
@@ -118,7 +118,7 @@ pub(crate) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Gr
         .explained(ratio_explained(compared))
         .words("interval", |row| interval(row))
         .explained(format!(
-            "of new/base, with a confidence of {} at least; exact: counts that the load determines",
+            "of new/base, with a confidence of at least {}; exact: counts that the load determines",
             percent(1.0 - compared.terms.alpha)
         ))
         .numbers("reps", |row| repetitions(row))
@@ -290,7 +290,11 @@ pub fn power(power: &Power, style: Style) -> String {
     let printed = Printed {
         outcome: power_headline(power),
         tables: vec![table],
-        basis: vec!["A change within a metric's margin fails nothing: lower --margin with it.".to_owned()],
+        basis: vec![
+            "A change within a metric's margin does not count as a regression: lower --margin as \
+            well."
+                .to_owned(),
+        ],
         ..Printed::default()
     };
     printed.text(style)

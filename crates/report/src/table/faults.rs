@@ -56,13 +56,13 @@ fn with_counts<'c, 'v>(columns: Columns<'c, Row<'v>>) -> Columns<'c, Row<'v>> {
     columns
         .numbers("violations", |row| count(row, |it| it.violations))
         .numbers("too early", |row| {
-            let order =
-                |order: EntryOrder| Value::from(format!("{} of {}", order.too_early, order.compared));
+            let order = |order: EntryOrder| Value::from(format!("{} of {}", order.too_early, order.compared));
             of_trials(row, |it| Value::or_missing(it.order, order))
         })
         .spare(4)
         .explained(
-            "acquisitions made before the logs show the previous holder's node deleted, out of those checkable",
+            "acquisitions made before the logs show the deletion of the previous holder's node, out of all \
+             that could be checked",
         )
         .numbers("zombies", |row| count(row, |it| it.zombies))
         .spare(3)

@@ -178,7 +178,7 @@ pub(crate) fn map(plan: &PlanFile) -> Option<Grid> {
             MapChoice::None | MapChoice::NotKnown => Value::NotMeasured,
         })
         .explained("about how long, by the objective's metric")
-        .grid("What to take at other rates", 1, &plan.map)
+        .grid("What to use at other rates", 1, &plan.map)
         .noted("From the same measurements.");
     (!grid.is_empty()).then_some(grid)
 }

@@ -315,8 +315,8 @@ pub(crate) fn ending(file: &SweepFile) -> Option<String> {
     match file.ending {
         Ending::Complete => None,
         Ending::GoingOn => Some("the sweep was still in progress when this was written".into()),
-        Ending::OutOfTime => Some("the time was up before everything was as precise as it could be".into()),
-        Ending::NotCovered => Some("the time was up before the whole range was covered".into()),
+        Ending::OutOfTime => Some("time ran out before everything was as precise as it could be".into()),
+        Ending::NotCovered => Some("time ran out before the whole range was covered".into()),
         Ending::Interrupted => Some("interrupted: judged by what was measured until then".into()),
         Ending::Aborted => {
             let why = file.why.as_deref().unwrap_or("a run failed");

@@ -188,7 +188,7 @@ fn nodes_left(cell: &Cell<'_>) -> Option<String> {
     let growth = cell.figure(&THROUGHPUT).map_or_else(String::new, growth);
     Some(match nodes > 0.0 {
         true => {
-            format!("{} per acquisition{growth}; servers remove empty containers among them", number(nodes))
+            format!("{} per acquisition{growth}; of these, servers remove empty containers", number(nodes))
         }
         false => "none".to_owned(),
     })
