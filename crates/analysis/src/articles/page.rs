@@ -76,9 +76,9 @@ pub fn overview(decisions: &Decisions) -> String {
     }
     text += "\n## The comparison as printed\n\n\
              [drivers/articles](../drivers/README.md#included-drivers) rebuilds the articles' Java classes step by step. This command \
-             repeats the comparison of the three strategies (A3) by these classes and by this suite's, side by side, in about eight \
+             repeats the comparison of the three strategies (A3) by these classes and by this suite's, side by side, in about six \
              minutes; claims 24 and 25 show what it found:\n\n\
-             ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run\n```\n";
+             ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n";
     text += "\n## Articles\n\n";
     text.extend(sources().iter().map(article));
     text
