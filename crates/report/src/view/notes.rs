@@ -79,7 +79,7 @@ impl View<'_> {
         let saturated = trial.measured.saturated;
         let saturated = (saturated > 0).then(|| {
             let samples = counted(saturated, "sample counts", "samples count");
-            format!("{samples} as {} but took longer", format_micros(HIGHEST_US))
+            format!("{samples} as {}, but took longer", format_micros(HIGHEST_US))
         });
         // Failed requests are expected in trials with faults.
         let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
