@@ -113,7 +113,7 @@ fn a_range_has_several_notations_and_a_wrong_one_is_explained() {
         ("contenders=0..5", "out of range; give 1 to 10000"),
         ("contenders=10..1", "does not rise: write the smaller end first"),
         ("contenders=5..5", "does not rise"),
-        ("contenders=1.5..9", "no whole number"),
+        ("contenders=1.5..9", "not a whole number"),
         ("contenders", "write a variable and its values"),
         ("threads=1..4", "there is no variable `threads`"),
         ("servers=2", "a local ensemble has 1, 3 or 5"),
