@@ -432,7 +432,7 @@ fn drawn<'a>(timelines: impl Iterator<Item = &'a Timeline>) -> Section {
 }
 
 fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>], timelines: &[Timeline]) -> Vec<Section> {
-    let locks = table("What was seen of each lock", grid(judgement.locks.iter()), "");
+    let locks = table("Evidence about each lock", grid(judgement.locks.iter()), "");
     let excerpt = |one: &ShownFinding<'_>| Block::Code {
         caption: one.title(),
         text: one.excerpt().collect::<Vec<_>>().join("\n"),

@@ -253,9 +253,9 @@ fn a_relation_between_strategies_that_chance_may_explain_is_unknown() {
         (6, wide, 1.15, "unknown", "between 1.1 and 1.3, so it may be on either side"),
         (6, narrow, 1.15, "passed", "between 1.3 and 1.31"),
         (6, narrow, 1.5, "FAILED", "between 1.3 and 1.31"),
-        (3, narrow, 1.15, "unknown", "3 repetitions are too few to distinguish it from chance: that takes 4"),
+        (3, narrow, 1.15, "unknown", "3 repetitions are too few to distinguish it from chance: that needs 4"),
         // Two equal values are inconclusive, three are not
-        (2, same, 1.15, "unknown", "2 repetitions are too few to distinguish it from chance: that takes 4"),
+        (2, same, 1.15, "unknown", "2 repetitions are too few to distinguish it from chance: that needs 4"),
         (3, same, 1.15, "passed", "65/s"),
     ] {
         let gate = format!("throughput of baton at 20 contenders > {factor} * throughput of mutex");

@@ -109,7 +109,7 @@ impl Outcome {
             Self::GoesOn if is_of_release => "succeeds".into(),
             Self::GoesOn => "gets the lock".into(),
             Self::WithoutNode => {
-                "gets the lock without a node, so the next to come may be let in as well".into()
+                "gets the lock without a node, so the next to arrive may enter as well".into()
             }
             Self::Fails(with) => format!("fails: {}; {GONE}", with.in_words()),
             Self::FailsAndLeaves(with) => format!("fails: {}; {LEFT}", with.in_words()),

@@ -13,6 +13,9 @@ use zklockbench_record::{
 /// Maximum number of listed reasons for a violation per cell.
 const REASONS_TOLD: usize = 3;
 
+/// A remark on a cell, without its kind and the name of the cell.
+type Remark = fn(&Cell<'_>) -> Option<String>;
+
 impl View<'_> {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, leftovers of faults, and
     /// disagreements between client, cost model and servers.
@@ -31,7 +34,7 @@ impl View<'_> {
         let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
         let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
         let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
-        let remarks: [(&str, fn(&Cell<'_>) -> Option<String>); 5] = [
+        let remarks: [(&str, Remark); 5] = [
             ("unserved", unserved),
             ("hold limit", limited),
             ("overran", overran),
@@ -76,7 +79,7 @@ impl View<'_> {
         let saturated = trial.measured.saturated;
         let saturated = (saturated > 0).then(|| {
             let samples = counted(saturated, "sample counts", "samples count");
-            format!("{samples} as {} but took longer", format_micros(HIGHEST_US))
+            format!("{samples} as {}, but took longer", format_micros(HIGHEST_US))
         });
         // Failed requests are expected in trials with faults.
         let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
