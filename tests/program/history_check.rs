@@ -70,7 +70,7 @@ const ENTERS_WHEN_ITS_LIST_FAILS: &str = r#"{"format":"zklockbench-history","ver
 "#;
 
 #[test]
-fn a_violation_is_told_step_by_step_as_text_page_and_json() {
+fn a_violation_has_a_timeline_as_text_page_and_json() {
     let bench = Bench::new();
     std::fs::write(bench.path("history.jsonl"), ENTERS_WHEN_ITS_LIST_FAILS).unwrap();
     let (out, _) = bench.ends(1, "check history.jsonl --html page.html");
