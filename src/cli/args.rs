@@ -32,7 +32,7 @@ pub struct Cli {
     /// Print the outcome as JSON
     #[arg(long, global = true, display_order = 900)]
     pub json: bool,
-    /// Print every table, column and remark, not only the most important
+    /// Print every table, column and remark
     #[arg(long, global = true, display_order = 901)]
     pub all: bool,
     /// Explain the columns below each table
@@ -244,7 +244,7 @@ pub struct LearnArgs {
     #[arg(long, value_name = "TIME", value_parser = duration_within("0s", "1m"))]
     pub handoff: Option<Duration>,
     /// Watch this ensemble instead of reading logs; ZooKeeper 3.6 or later. Nothing is written
-    #[arg(long, value_name = "HOST:PORT,…/CHROOT", env = CONNECT_VARIABLE, conflicts_with = "directories")]
+    #[arg(long, value_name = "HOST:PORT,…", env = CONNECT_VARIABLE, conflicts_with = "directories")]
     pub connect: Option<String>,
     /// How long to watch
     #[arg(long = "for", value_name = "TIME", default_value = "10m", conflicts_with = "directories", value_parser = duration_within("1s", "7d"))]

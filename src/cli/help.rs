@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clap::Command;
+use clap::{Arg, Command};
 
 use zklockbench_core::error::Exit;
 
@@ -124,55 +124,51 @@ struct Short {
     groups: &'static [(&'static str, &'static [&'static str])],
 }
 
-const ENSEMBLE: (&str, &[&str]) = ("Ensemble", &["connect", "servers", "zookeeper-home"]);
-const LOAD: (&str, &[&str]) = ("Load", &["strategies", "contenders", "duration", "set"]);
-
 const SHORT: [Short; 6] = [
     Short {
         command: "run",
         groups: &[
-            ("Load", &["strategies", "contenders", "duration", "repetitions", "set"]),
-            ENSEMBLE,
-            ("Results", &["out", "baseline", "gate", "junit", "quiet"]),
+            ("", &["out", "gate", "junit", "quiet"]),
+            (
+                "Load and servers",
+                &["strategies", "contenders", "duration", "repetitions", "set", "connect", "servers"],
+            ),
         ],
     },
     Short {
         command: "ab",
         groups: &[
-            ("Sides", &["a", "b", "a-program", "b-program"]),
-            LOAD,
-            ENSEMBLE,
-            ("Results", &["blocks", "margin", "out", "markdown"]),
+            ("Sides", &["a", "b"]),
+            ("", &["blocks", "out", "quiet"]),
+            ("Load and servers", &["strategies", "contenders", "set", "connect", "servers"]),
         ],
     },
     Short {
         command: "sweep",
         groups: &[
-            ("Sweep", &["over", "objective", "budget"]),
-            LOAD,
-            ENSEMBLE,
-            ("Results", &["out", "quiet"]),
+            ("", &["over", "objective", "budget", "out", "quiet"]),
+            ("Load and servers", &["strategies", "contenders", "duration", "set", "connect", "servers"]),
         ],
     },
     Short {
         command: "plan",
         groups: &[
-            ("Load", &["clients", "rate", "hold", "locks", "from-scenario"]),
-            ("Question", &["slo", "strategies", "verify"]),
-            ENSEMBLE,
-            ("Results", &["out", "quiet"]),
+            ("", &["slo", "verify", "out", "quiet"]),
+            (
+                "Load and servers",
+                &["clients", "rate", "hold", "locks", "from-scenario", "strategies", "connect", "servers"],
+            ),
         ],
     },
     Short {
         command: "explore",
-        groups: &[("", &["contenders", "budget", "pairs", "replay", "out", "quiet"]), ENSEMBLE],
+        groups: &[("", &["contenders", "budget", "pairs", "replay", "out", "quiet", "connect", "servers"])],
     },
     Short {
         command: "learn",
         groups: &[
-            ("Requests", &["path", "since", "until"]),
+            ("", &["path", "since", "until", "anonymous", "out", "quiet"]),
             ("A running ensemble", &["connect", "for", "dry-run"]),
-            ("Results", &["anonymous", "out", "quiet"]),
         ],
     },
 ];
@@ -183,11 +179,23 @@ impl Short {
         command.mut_args(|arg| {
             let Some(long) = arg.get_long() else { return arg };
             match self.groups.iter().find(|(_, options)| options.contains(&long)) {
-                Some(("", _)) => arg,
-                Some((heading, _)) => arg.help_heading(*heading),
+                Some(("", _)) => with_brief_help(arg).help_heading(None::<&'static str>),
+                Some((heading, _)) => with_brief_help(arg).help_heading(*heading),
                 None => arg.hide_short_help(true),
             }
         })
+    }
+}
+
+/// An option whose help in `-h` ends before details.
+fn with_brief_help(arg: Arg) -> Arg {
+    let whole = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let details = ["; ", ": ", " (", " [default"].iter().filter_map(|begin| whole.find(begin));
+    let is_sentence = |at: &usize| whole[at + 2..].starts_with(char::is_uppercase);
+    let sentences = whole.match_indices(". ").map(|(at, _)| at).filter(is_sentence);
+    match details.chain(sentences).min() {
+        Some(end) => arg.help(whole[..end].to_owned()).long_help(whole),
+        None => arg,
     }
 }
 
@@ -275,7 +283,7 @@ mod tests {
             definition.build();
             let command = definition.find_subcommand_mut(command).unwrap();
             let known: Vec<String> =
-                command.get_opts().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
+                command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
             for option in groups.iter().flat_map(|(_, options)| *options) {
                 assert!(known.iter().any(|known| known == option), "{option}");
             }

@@ -59,8 +59,8 @@ pub struct Margin {
 /// Options that say which ensemble it is.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PlaceArgs {
-    /// Run against this ensemble instead of a local one
-    #[arg(long, value_name = "HOST:PORT,…/CHROOT", env = CONNECT_VARIABLE, conflicts_with_all = ["servers", "data_dir"])]
+    /// Run against this ensemble instead of a local one; a chroot may follow, as in zk1:2181,zk2:2181/bench
+    #[arg(long, value_name = "HOST:PORT,…", env = CONNECT_VARIABLE, conflicts_with_all = ["servers", "data_dir"])]
     pub connect: Option<String>,
     /// Run against servers in containers, brought up from this Compose file and taken down afterwards
     #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]

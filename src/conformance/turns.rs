@@ -14,8 +14,8 @@ const PROCESS: &str = "check";
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     inside: Cell<Option<usize>>,
-    /// Contender that was inside when another one entered, that contender, and the time.
-    overlap: Cell<Option<(usize, usize, Stamp)>>,
+    /// Contender that was inside when another one entered, that contender, the time, and the number of events by then.
+    overlap: Cell<Option<(usize, usize, Stamp, usize)>>,
     events: RefCell<Vec<(Stamp, usize, What<'static>)>>,
 }
 
@@ -28,7 +28,7 @@ impl Turns {
         let at = self.note(contender, acquire(Step::Ok));
         let before = self.inside.replace(Some(contender));
         if let (Some(before), None) = (before, self.overlap.get()) {
-            self.overlap.set(Some((before, contender, at)));
+            self.overlap.set(Some((before, contender, at, self.events.borrow().len())));
         }
     }
 
@@ -49,12 +49,12 @@ impl Turns {
 
     /// The course of the first overlap, once one of its contenders has left.
     pub fn violation(&self) -> Option<Timeline> {
-        let (inside, entered, at) = self.overlap.get()?;
+        let (inside, entered, at, so_far) = self.overlap.get()?;
         let events = self.events.borrow();
-        let ends = |(time, who, what): &&(Stamp, usize, What<'_>)| {
-            *time >= at && (*who == inside || *who == entered) && matches!(what, What::Release(_))
+        let ends = |(_, who, what): &&(Stamp, usize, What<'_>)| {
+            (*who == inside || *who == entered) && matches!(what, What::Release(_))
         };
-        let until = events.iter().find(ends)?.0;
+        let until = events[so_far..].iter().find(ends)?.0;
         let holder = |contender| Holder { contender, sequence: None, czxid: None, entered_us: 0 };
         let (inside, entered) = (holder(inside), holder(entered));
         let violation = Violation { lock: 0, inside, entered, at, timeline: None };

@@ -70,12 +70,12 @@ const ENTERS_WHEN_ITS_LIST_FAILS: &str = r#"{"format":"zklockbench-history","ver
 "#;
 
 #[test]
-fn a_violation_is_shown_step_by_step_as_text_page_and_json() {
+fn a_violation_has_a_timeline_as_text_page_and_json() {
     let bench = Bench::new();
     std::fs::write(bench.path("history.jsonl"), ENTERS_WHEN_ITS_LIST_FAILS).unwrap();
     let (out, _) = bench.ends(1, "check history.jsonl --html page.html");
-    let told = "contender 3 entered 68 µs after its getChildren failed (connection loss) while contender 1 held, 500 µs \
-                after the fault reset on server 2";
+    let told = "contender 3 entered 68 µs after its getChildren failed (connection loss), without listing again, while \
+                contender 1 held, 500 µs after the fault reset on server 2";
     let lines: Vec<&str> = out.lines().collect();
     let first = lines.iter().position(|line| line.starts_with("contender 3 entered")).unwrap();
     let last = lines.iter().position(|line| line.contains("◁ notification")).unwrap();

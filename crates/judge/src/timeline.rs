@@ -10,6 +10,8 @@ use zklockbench_record::{StepKind, Timeline, TimelineStep, Trial};
 
 /// Name of the requests that list a queue.
 const LIST: &str = "getChildren";
+/// End of the name of a fault that has ended.
+const OVER: &str = " is over";
 
 /// The courses of violations, while their events are read.
 #[derive(Debug)]
@@ -177,7 +179,8 @@ impl Course {
             )
         });
         let learned = trouble.or_else(|| last(later, |meaning| meaning == Meaning::Answered));
-        let again = if learned.is_some() && listed.is_some() { ", without listing again" } else { "" };
+        let lists = own.iter().any(|seen| seen.step.what.starts_with(LIST));
+        let again = if learned.is_some() && lists { ", without listing again" } else { "" };
         let cause = learned.or_else(|| listed.map(|at| own[at].clone()));
         let cause = cause.or_else(|| own.first().filter(|_| asked.is_some()).map(|seen| (*seen).clone()));
         let after = cause
@@ -248,6 +251,7 @@ fn step(what: &What<'_>) -> Option<(StepKind, Meaning, String)> {
         What::Trace(Trace { kind, what }) => {
             let has_failed = what.contains(": ");
             let meaning = match kind {
+                StepKind::Fault if what.ends_with(OVER) => Meaning::Other,
                 StepKind::Fault => Meaning::Fault,
                 StepKind::LostReply | StepKind::LostRequest => Meaning::Failed,
                 StepKind::Reply if has_failed => Meaning::Failed,
@@ -321,7 +325,7 @@ mod tests {
             ),
             (
                 &[event(900, Some(3), trace(StepKind::LostReply, "getChildren: connection loss"))],
-                "entered 100 µs after its getChildren failed (connection loss) while contender 1 held",
+                "entered 100 µs after its getChildren failed (connection loss), without listing again, while contender 1 held",
             ),
             (
                 &[listed(), event(990, Some(3), trace(StepKind::Notification, "n-1 deleted"))],
@@ -332,7 +336,11 @@ mod tests {
                 "entered 60 µs after the answer to its getChildren while contender 1 held",
             ),
             (
-                &[listed(), event(400, None, trace(StepKind::Fault, "freeze on server 2"))],
+                &[
+                    listed(),
+                    event(400, None, trace(StepKind::Fault, "freeze on server 2")),
+                    event(500, None, trace(StepKind::Fault, "freeze on server 2 is over")),
+                ],
                 "entered 800 µs after the answer to its getChildren while contender 1 held, 600 µs after the fault freeze on \
                  server 2",
             ),

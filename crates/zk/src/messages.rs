@@ -49,12 +49,15 @@ struct NodeName {
 
 impl NodeName {
     fn of(path: &str) -> Self {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let from = (name.len().saturating_sub(NAME)..name.len()).find(|at| name.is_char_boundary(*at));
-        let end = &name.as_bytes()[from.unwrap_or(name.len())..];
-        let mut kept = Self::default();
-        kept.bytes[..end.len()].copy_from_slice(end);
-        kept.length = end.len() as u8;
+        let is_continued = |byte: &u8| byte & 0b1100_0000 == 0b1000_0000;
+        let end = &path.as_bytes()[path.len().saturating_sub(NAME)..];
+        let from = match end.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => slash + 1,
+            None => end.iter().take_while(|byte| is_continued(byte)).count(),
+        };
+        let name = &end[from..];
+        let mut kept = Self { length: name.len() as u8, ..Self::default() };
+        kept.bytes[..name.len()].copy_from_slice(name);
         kept
     }
 }

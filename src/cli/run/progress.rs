@@ -190,19 +190,13 @@ const NAME: usize = 34;
 
 /// A trial in one line. Its figures have the same place and unit in every line; the results have every reason in full.
 fn line(trial: &Trial, number: usize, of: usize) -> String {
-    let rate = THROUGHPUT.of(trial).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     let wait = trial.survival(Measure::Wait).map(|waits| waits.quantile(0.5));
     let wait = wait.map_or_else(
         || "-".to_owned(),
-        |wait| at_least(format!("{:.1}", wait.us as f64 / 1e3), wait.at_least),
+        |wait| at_least(format!("{:.2}", wait.us as f64 / 1e3), wait.at_least),
     );
-    let digits = of.to_string().len();
     let name = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
-    let mut text = format!(
-        "[{number:>digits$}/{of}] {:<NAME$} #{} {rate:>7}/s p50 {wait:>8} ms",
-        shown(&name, NAME),
-        trial.spec.repetition
-    );
+    let mut text = figures(number, of, &name, trial.spec.repetition, THROUGHPUT.of(trial), &wait);
     if matches!(trial.judged.verdict, Verdict::Violated(_)) {
         let word = violated_word(trial.judged.is_only_stuck());
         text += &format!(", {word}: {}", trial.judged.why.as_deref().unwrap_or_default());
@@ -219,9 +213,28 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
     shown(&text, WIDTH)
 }
 
+/// The figures of a trial, with the wait in milliseconds.
+fn figures(number: usize, of: usize, name: &str, repetition: u32, rate: Option<f64>, wait: &str) -> String {
+    let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+    let digits = of.to_string().len();
+    let name = shown(name, NAME);
+    format!("[{number:>digits$}/{of}] {name:<NAME$} #{repetition} {rate:>7}/s p50 {wait:>8} ms")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trial_takes_one_line_of_80_columns_with_its_figures_in_place() {
+        let name = "a-very-long-strategy timeout=10s, 1000 contenders";
+        let first = figures(3, 120, "predecessor-watch, 20 contenders", 1, Some(70.84), "242.13");
+        let second = figures(17, 120, name, 2, None, "-");
+        let column = |text: &str| text.split(" p50 ").next().unwrap().chars().count();
+        assert_eq!(column(&first), column(&second), "{first}\n{second}");
+        assert!(first.chars().count() <= WIDTH && second.chars().count() <= WIDTH, "{first}\n{second}");
+        assert!(first.starts_with("[  3/120] predecessor-watch, 20 contenders"), "{first}");
+    }
 
     #[test]
     fn the_remaining_time_comes_before_text_cut_by_a_narrow_terminal() {
