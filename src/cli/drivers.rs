@@ -239,7 +239,8 @@ mod tests {
         let tls = AccessArgs { tls: true, ..none.clone() };
         let sasl = AccessArgs { sasl: Some("bench".into()), ..none.clone() };
         assert!(check("open:L", &none).is_ok());
-        for (access, expected) in [(&tls, "can't encrypt connections"), (&sasl, "can't authenticate by SASL")]
+        for (access, expected) in
+            [(&tls, "cannot encrypt connections"), (&sasl, "cannot authenticate by SASL")]
         {
             assert!(check("can:L", access).is_ok() && check("baton", access).is_ok());
             for name in ["open:L", "can:L+open:L"] {

@@ -42,7 +42,7 @@ const GROUPS: [Group; 5] = [
             entry(
                 "ab",
                 &[
-                    "quick --a 'strategies=[\"predecessor-watch\"]' --b 'strategies=[\"baton\"]'",
+                    "quick --a 'strategies=[\"polling\"]' --b 'strategies=[\"baton\"]'",
                     "quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
                 ],
             ),
@@ -139,7 +139,7 @@ const SHORT: [Short; 6] = [
         command: "ab",
         groups: &[
             ("Sides", &["a", "b"]),
-            ("", &["blocks", "out", "quiet"]),
+            ("", &["blocks", "out"]),
             ("Load and servers", &["strategies", "contenders", "set", "connect", "servers"]),
         ],
     },

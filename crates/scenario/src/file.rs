@@ -107,7 +107,7 @@ pub(super) struct Top {
     #[schemars(with = "OneOrMore<Contenders>")]
     #[schemars(extend("x-words" = "whole number from 1 to 100000, or a list of them"))]
     #[schemars(extend("x-example" = "[1, 5, 20]"))]
-    #[schemars(extend("x-also" = "contender clients threads workers sessions concurrency users"))]
+    #[schemars(extend("x-also" = "contender clients threads workers concurrency users"))]
     pub(super) contenders: Option<Vec<Spanned<Contenders>>>,
     /// How many independent lock paths the contenders share. `"fresh"`: each acquisition takes its own lock at
     /// a path that does not exist before, as programs with a lock per object do; see
@@ -229,7 +229,7 @@ pub(super) struct Top {
     /// Whether a contender keeps its session between acquisitions. `per-acquisition`: each acquisition opens a session
     /// within its wait and ends it after the release, as a program does that connects for each lock.
     #[schemars(extend("x-default" = r#""kept""#, "x-example" = r#""per-acquisition""#))]
-    #[schemars(extend("x-also" = "session connections connection reconnect"))]
+    #[schemars(extend("x-also" = "reconnect reconnects"))]
     pub(super) sessions: Option<Sessions>,
     /// What a contender does when the lock reports a failed request and it can't know whether the
     /// request was carried out. `end-session`: it ends its session, and any node it left is deleted at once.

@@ -11,6 +11,8 @@ use crate::cli::shared_args::SEEDS;
 
 use zklockbench_core::catalog::fault::{Ends, FaultCard, Targets};
 use zklockbench_core::catalog::{Holders, LockCard};
+use zklockbench_core::clock::millis;
+use zklockbench_core::units::parse_duration;
 use zklockbench_ensemble::fault;
 
 const TIMEOUT: &str = "acquire_timeout";
@@ -134,8 +136,15 @@ fn load(text: &mut String, lock: &LockCard, may_time_out: bool, draw: &mut ChaCh
     }
     if may_time_out {
         let cycles = draw.random_range(2..=4 * contenders);
-        let _ = writeln!(text, "{TIMEOUT} = \"{}ms\"", 300 + cycles * (hold_ms + 10));
+        // A lock that pauses before it reads serves no contender whose timeout ends earlier.
+        let _ = writeln!(text, "{TIMEOUT} = \"{}ms\"", 300 + 2 * pause_ms(lock) + cycles * (hold_ms + 10));
     }
+}
+
+/// Default pause of a lock that polls.
+fn pause_ms(lock: &LockCard) -> u64 {
+    let pause = lock.params.iter().find(|param| param.name == "poll_interval");
+    pause.and_then(|param| parse_duration(param.default).ok()).map_or(0, millis)
 }
 
 fn fault(text: &mut String, card: &FaultCard, at_ms: u64, for_ms: u64, draw: &mut ChaCha8Rng) {
@@ -180,6 +189,17 @@ mod tests {
         fn same_seed_draws_the_same_valid_scenarios(seed in 0..=SEEDS) {
             prop_assert_eq!(drawn(seed, 6), drawn(seed, 6));
         }
+    }
+
+    #[test]
+    fn a_drawn_timeout_outlasts_the_pause_of_a_lock_that_polls() {
+        let rounds = drawn(3, 60);
+        let polling = rounds.iter().filter(|round| round.strategies[0].name == "polling");
+        let timeouts: Vec<_> = polling.filter_map(|round| round.acquire_timeout).collect();
+        assert!(
+            !timeouts.is_empty() && timeouts.iter().all(|timeout| timeout.as_secs() >= 2),
+            "{timeouts:?}"
+        );
     }
 
     #[test]
