@@ -25,6 +25,11 @@ trait Listing: Sized {
 
     fn name(&self) -> &'static str;
 
+    /// Every name by which it is found.
+    fn names(&self) -> Vec<&'static str> {
+        vec![self.name()]
+    }
+
     /// Columns of the list: a name, a text that may continue on further lines, and others.
     fn columns<'c>() -> Columns<'c, &'c Self>;
 
@@ -59,8 +64,9 @@ pub fn strategy(name: &str) -> Result<LockCard, Error> {
 
 fn find<T: Listing>(name: &str, all: Vec<T>) -> Result<T, Error> {
     let names: Vec<&str> = all.iter().map(T::name).collect();
-    all.into_iter().find(|one| one.name() == name).ok_or_else(|| {
-        let help = did_you_mean(name, names.iter().copied(), &format!("there are: {}", names.join(", ")));
+    let every: Vec<&str> = all.iter().flat_map(T::names).collect();
+    all.into_iter().find(|one| one.names().contains(&name)).ok_or_else(|| {
+        let help = did_you_mean(name, every, &format!("there are: {}", names.join(", ")));
         Error::usage(format!("there is no {} `{name}`; {help}", T::NOUN))
     })
 }
@@ -92,6 +98,10 @@ impl Listing for LockCard {
         self.name
     }
 
+    fn names(&self) -> Vec<&'static str> {
+        Self::names(self).collect()
+    }
+
     fn columns<'c>() -> Columns<'c, &'c Self> {
         Columns::<&Self>::new().words("strategy", |card| card.marked_name()).words("how", |card| card.summary)
     }
@@ -105,6 +115,9 @@ impl Listing for LockCard {
                 after.rows(&self.after[0]).iter().map(|row| format!("  {}: {}\n", row.after, row.it)),
             );
         }
+        if !self.aliases.is_empty() {
+            text += &format!("\nAlso called: {}\n", self.aliases.join(", "));
+        }
         text += &format!("\nGives: {}\n", promises(self).join(", "));
         for param in self.params {
             text += &parameter(param, &self.only_with(param));
@@ -116,6 +129,7 @@ impl Listing for LockCard {
         let given = self.guarantees;
         json!({
             "name": self.name,
+            "aliases": self.aliases,
             "system": self.system,
             "summary": self.summary,
             "source": self.source,
@@ -244,6 +258,8 @@ mod tests {
     fn a_wrong_name_is_reported_with_the_nearest_or_all_names() {
         let told = |name| strategy(name).unwrap_err().to_string();
         assert_eq!(told("poling"), "there is no strategy `poling`; did you mean `polling`?");
+        assert_eq!(told("child-wach"), "there is no strategy `child-wach`; did you mean `child-watch`?");
+        assert_eq!(strategy("child-watch").unwrap().name, "predecessor-watch");
         let zebra = told("zebra");
         assert!(zebra.starts_with("there is no strategy `zebra`; there are: "), "{zebra}");
     }

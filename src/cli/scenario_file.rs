@@ -18,7 +18,7 @@ use super::{drivers, output};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{counted, shown};
 use zklockbench_ensemble::parse_connect;
-use zklockbench_locks::DrivenLocks;
+use zklockbench_locks::{DrivenLocks, own_label};
 use zklockbench_record::{Replayed, Run, figures};
 use zklockbench_scenario::fields::GATE;
 use zklockbench_scenario::gate::{Known, KnownCells, Mistake, parse as parse_gate};
@@ -342,7 +342,8 @@ impl Overrides {
     /// afterwards.
     fn check_gates(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let labels: Vec<String> = scenario.strategies.iter().map(|strategy| strategy.label.clone()).collect();
-        let cells = KnownCells { strategies: &labels, contenders: &scenario.contenders };
+        let locks = zklockbench_locks::cards();
+        let cells = KnownCells { strategies: &labels, locks: &locks, contenders: &scenario.contenders };
         let is_as_written = self.contenders.is_empty() && self.strategies.is_empty() && self.set.is_empty();
         let known = Known { figures: &figures::cards(), cells: is_as_written.then_some(cells) };
         for gate in &self.gate {
@@ -358,8 +359,8 @@ impl Overrides {
     fn chosen(&self, table: &Table) -> Option<KeyChange> {
         let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
         let named = |name: &String| {
-            let name = name.trim();
-            let own = listed.iter().filter(|one| name_of(one).as_deref() == Some(name));
+            let name = own_label(name.trim());
+            let own = listed.iter().filter(|one| name_of(one).is_some_and(|own| own_label(&own) == name));
             let own: Vec<Value> = own.cloned().collect();
             if own.is_empty() { vec![Value::from(name)] } else { own }
         };
@@ -499,6 +500,25 @@ mod tests {
         let strategies = changed.table["strategies"].as_array().unwrap();
         assert_eq!(strategies[0]["poll_interval"].as_str(), Some("5ms"));
         assert_eq!((strategies.len(), strategies[1].as_str()), (2, Some("baton")));
+    }
+
+    #[test]
+    fn aliases_name_the_strategies_that_a_scenario_lists() {
+        let listed = "[{ name = \"child-watch\", watch = \"exists\" }, \"parent-watch\"]";
+        let text = format!("name = \"x\"\nstrategies = {listed}\ncontenders = 2\nduration = \"1s\"\n");
+        for (named, label) in [
+            ("node-watch", "predecessor-watch watch=exists"),
+            ("predecessor-watch", "predecessor-watch watch=exists"),
+            ("parent-node-watch", "parent-watch"),
+            ("baton+child-watch", "baton+predecessor-watch"),
+        ] {
+            let overrides = Overrides { strategies: vec![named.into()], ..Overrides::default() };
+            let changed = overrides.apply(&text).unwrap().unwrap().table.to_string();
+            let parsed = zklockbench_scenario::parse("x", &changed, &zklockbench_load::catalog());
+            let labels: Vec<_> =
+                parsed.unwrap().scenario.strategies.into_iter().map(|one| one.label).collect();
+            assert_eq!(labels, [label]);
+        }
     }
 
     #[test]

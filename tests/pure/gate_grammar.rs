@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::sample::select;
+use zklockbench_core::catalog::LockCard;
 use zklockbench_core::measure::{Better, Figure, FigureCard, Measure, Statistic, Unit};
 use zklockbench_record::figures;
 use zklockbench_scenario::gate::{
@@ -63,9 +64,21 @@ fn spaces_quotes_order_and_the_micro_sign_are_flexible() {
 }
 
 #[test]
+fn a_gate_names_a_strategy_by_an_alias() {
+    let lock = LockCard { name: "ours", aliases: &["theirs"], ..LockCard::OF_ZOOKEEPER };
+    let strategies = ["ours".to_owned(), "ours wait=1s".to_owned()];
+    let cells = KnownCells { strategies: &strategies, locks: &[lock], contenders: &[1] };
+    let known = Known { cells: Some(cells), ..anything() };
+    let of = |text| parse(text, known).map(|gate| gate.to_string()).map_err(|mistake| mistake.message);
+    assert_eq!(of("wait.p99 of theirs < 50ms"), Ok("wait.p99 of ours < 50ms".to_owned()));
+    assert_eq!(of("wait.p99 of 'theirs wait=1s' < 50ms"), of("wait.p99 of 'ours wait=1s' < 50ms"));
+    assert_eq!(of("wait.p99 of other < 50ms"), Err("the scenario has no strategy `other`".to_owned()));
+}
+
+#[test]
 fn messages_for_wrong_gates() {
     let strategies = ["baton".to_owned(), "polling poll_interval=500ms".to_owned()];
-    let cells = KnownCells { strategies: &strategies, contenders: &[1, 20] };
+    let cells = KnownCells { strategies: &strategies, locks: &[], contenders: &[1, 20] };
     let known = Known { cells: Some(cells), ..anything() };
     let answers: Vec<String> = WRONG
         .iter()
@@ -240,7 +253,7 @@ proptest! {
             mutations(),
         ]
     ) {
-        let cells = KnownCells { strategies: &["baton".to_owned()], contenders: &[20] };
+        let cells = KnownCells { strategies: &["baton".to_owned()], locks: &[], contenders: &[20] };
         for known in [anything(), Known { cells: Some(cells), ..anything() }] {
             if let Err(mistake) = parse(&text, known) {
                 prop_assert!(text.get(mistake.span.clone()).is_some(), "{mistake:?}");

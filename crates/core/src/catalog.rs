@@ -22,6 +22,8 @@ use crate::worded;
 pub struct LockCard {
     /// Name used in scenario files and in every output.
     pub name: &'static str,
+    /// What articles call the lock. These names are understood wherever a strategy is named; every output has `name`.
+    pub aliases: &'static [&'static str],
     pub summary: &'static str,
     /// Origin of the lock: article, recipe or class.
     pub source: &'static str,
@@ -46,6 +48,7 @@ impl LockCard {
     /// Defaults that most ZooKeeper locks share.
     pub const OF_ZOOKEEPER: Self = Self {
         name: "",
+        aliases: &[],
         summary: "",
         source: "",
         details: "",
@@ -59,6 +62,23 @@ impl LockCard {
     /// The system behind the lock; `None` for ZooKeeper.
     pub fn other_system(&self) -> Option<&'static str> {
         (self.system != Self::ZOOKEEPER).then_some(self.system)
+    }
+
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+
+    /// The name and the aliases.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// " Also called `…`." if it has other names; otherwise empty.
+    pub fn also_called(&self) -> String {
+        match self.aliases {
+            [] => String::new(),
+            names => format!(" Also called `{}`.", names.join("`, `")),
+        }
     }
 
     pub fn marked_name(&self) -> String {
@@ -406,6 +426,7 @@ impl LockCard {
         );
         Ok(Box::leak(Box::new(Self {
             name: leaked(names.join(&MIXED_WITH.to_string())),
+            aliases: &[],
             summary: "several locks, of which each contender uses one",
             source: "the locks that it names",
             details: leaked(details),

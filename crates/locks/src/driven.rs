@@ -134,6 +134,7 @@ fn lock(
     };
     let card = LockCard {
         name: leaked(format!("{driver}:{name}")),
+        aliases: &[],
         summary: leaked(summary),
         source: leaked(source(program)),
         details: leaked(details(abilities)),

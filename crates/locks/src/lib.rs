@@ -32,7 +32,7 @@ pub use articles::COMPARED_SOURCES;
 pub use driven::{DrivenLock, PERMITS, Program};
 pub use queue::joining::joins_by_count;
 pub use queue::node::QueueNode;
-pub use registry::{DrivenLocks, STRATEGIES, cards, driven, find, member_of, reference, register};
+pub use registry::{DrivenLocks, STRATEGIES, cards, driven, find, member_of, own_label, reference, register};
 pub use wait::{DeadlineClock, Ended, Patience, WaitGauge};
 
 /// One contender's lock object.

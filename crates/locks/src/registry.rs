@@ -104,7 +104,13 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 
 fn find_one(name: &str) -> Option<&'static Entry> {
     let mut all = STRATEGIES.iter().chain(DrivenLocks::registered().0.iter().map(|(entry, _)| entry));
-    all.find(|entry| entry.card.name == name)
+    all.find(|entry| entry.card.is_called(name))
+}
+
+/// Replaces an article's name by our own at the beginning of a label. Anything else stays as it is.
+pub fn own_label(label: &str) -> String {
+    let (name, params) = label.split_at(label.find(' ').unwrap_or(label.len()));
+    format!("{}{params}", find(name).map_or(name, |entry| entry.card.name))
 }
 
 /// The strategy that a contender uses, with its parameters: the entry itself, or one member of a mix.
@@ -168,9 +174,10 @@ fn row(card: &LockCard) -> String {
 
 fn section(card: &LockCard) -> String {
     let mut text = format!(
-        "\n## {}\n\n{}.\n\nSource: {}.\n\n```text\n{}\n```\n",
+        "\n## {}\n\n{}.{}\n\nSource: {}.\n\n```text\n{}\n```\n",
         card.name,
         capitalised(card.summary),
+        card.also_called(),
         card.source,
         card.described()
     );
@@ -220,6 +227,17 @@ mod tests {
     use super::*;
     use zklockbench_core::catalog::after::Outcome;
     use zklockbench_core::catalog::{Param, ParamValue};
+
+    #[test]
+    fn a_lock_is_found_by_each_of_its_names_and_keeps_its_own() {
+        let names: Vec<_> = STRATEGIES.iter().flat_map(|entry| entry.card.names()).collect();
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert_eq!(find("child-watch").unwrap().card.name, "predecessor-watch");
+        assert_eq!(find("baton+parent-node-watch").unwrap().card.name, "baton+parent-watch");
+        assert_eq!(own_label("child-watch watch=exists"), "predecessor-watch watch=exists");
+        assert_eq!(own_label("my:child-watch wait=1s"), "my:child-watch wait=1s");
+    }
 
     #[test]
     fn a_protected_card_describes_its_recovery_from_a_lost_create() {

@@ -90,7 +90,8 @@ impl<'c> Document<'c> {
         let labels: Vec<String> = strategies.iter().map(|listed| listed.choice.label.clone()).collect();
         let contenders = top.said.contenders();
         let cells = contenders.as_ref().filter(|_| strategies_whole);
-        let cells = cells.map(|contenders| KnownCells { strategies: &labels, contenders });
+        let cells =
+            cells.map(|contenders| KnownCells { strategies: &labels, locks: &catalog.locks, contenders });
         let known = Known { figures: &catalog.figures, cells };
         let gates = root.get(GATE).map(|value| gates(value, known, sink)).unwrap_or_default();
         Self {

@@ -166,7 +166,7 @@ fn card<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'
     if name.contains(MIXED_WITH) {
         return mixed(name, at, cards, sink);
     }
-    let found = cards.iter().find(|card| card.name == name);
+    let found = cards.iter().find(|card| card.is_called(name));
     if let (None, Some((driver, lock))) = (found, name.split_once(':')) {
         let (message, help) = unknown_lock(driver, lock, cards);
         sink.error(at.span(), message, help);
@@ -174,7 +174,7 @@ fn card<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'
     }
     if found.is_none() {
         let otherwise = format!("the strategies are {}", names(cards));
-        let help = did_you_mean(name, cards.iter().map(|card| card.name), &otherwise);
+        let help = did_you_mean(name, cards.iter().flat_map(LockCard::names), &otherwise);
         sink.error(at.span(), format!("unknown strategy `{}`", shown(name, 60)), help);
     }
     found

@@ -36,7 +36,7 @@ use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::shown;
 use zklockbench_ensemble::parse_connect;
-use zklockbench_locks::DrivenLocks;
+use zklockbench_locks::{DrivenLocks, own_label};
 use zklockbench_record::RunEnding;
 use zklockbench_report::page;
 use zklockbench_results::layout;
@@ -317,7 +317,7 @@ fn strategies(
     }
     for name in &args.strategies {
         let Some(card) = card(name) else {
-            let names = zklockbench_locks::STRATEGIES.iter().map(|entry| entry.card.name);
+            let names = zklockbench_locks::STRATEGIES.iter().flat_map(|entry| entry.card.names());
             let meant = did_you_mean(name, names, "`zklockbench strategies` lists them");
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
@@ -325,7 +325,7 @@ fn strategies(
             return Err(Error::usage(format!("`{name}` isn't exclusive, so no plan can be made for it")));
         }
     }
-    Ok(args.strategies.clone())
+    Ok(args.strategies.iter().map(|label| own_label(label)).collect())
 }
 
 /// The name of a strategy, which is the first part of its label.

@@ -78,7 +78,9 @@ pub fn overview(decisions: &Decisions) -> String {
              [drivers/articles](../drivers/README.md#included-drivers) rebuilds the articles' Java classes step by step. This command \
              repeats the comparison of the three strategies (A3) by these classes and by this suite's, side by side, in about six \
              minutes; claims 24 and 25 show what it found:\n\n\
-             ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n";
+             ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n\n\
+             Scenarios, options and gates also take the article's names: `parent-node-watch` is `parent-watch`, `child-watch`, \
+             `child-node-watch`, `node-watch` and `previous-node-watch` are `predecessor-watch`. Results keep our names.\n";
     text += "\n## Articles\n\n";
     text.extend(sources().iter().map(article));
     text

@@ -17,6 +17,7 @@ use zklockbench_zk::{Failure, Session, Watch, runtime};
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "parent-watch",
+        aliases: &["parent-node-watch"],
         summary: "queue node; every waiter watches the parent's children, so a release wakes all of them",
         source: "watch-lock article, first lock; three-strategy comparison article, second lock",
         details: concat!(include_str!("parent_watch.md"), include_str!("class.md")).trim_ascii_end(),

@@ -22,6 +22,8 @@ const HELPED_UP_TO: usize = 2;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch",
+        // The predecessor is a child of the lock's directory.
+        aliases: &["child-watch", "child-node-watch", "node-watch", "previous-node-watch"],
         summary: "queue node; each waiter watches the node just before its own, so a release wakes one",
         source: "ZooKeeper's recipes page; three-strategy comparison article, third lock",
         details: concat!(include_str!("predecessor_watch.md"), include_str!("class.md")).trim_ascii_end(),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::{
     Across, Condition, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor,
 };
-use zklockbench_core::catalog::NOT_ZOOKEEPER;
+use zklockbench_core::catalog::{LockCard, NOT_ZOOKEEPER};
 use zklockbench_core::measure::{Better, Figure, FigureCard, Unit};
 use zklockbench_core::units::shown;
 
@@ -39,6 +39,8 @@ pub struct Known<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct KnownCells<'a> {
     pub strategies: &'a [String],
+    /// Their locks, which gates may name by an alias.
+    pub locks: &'a [LockCard],
     pub contenders: &'a [usize],
 }
 
@@ -244,12 +246,15 @@ impl<'t> Reader<'t, '_> {
         self.at += 1;
         let Some(known) = self.known.cells else { return Ok(label.to_owned()) };
         // The label states whether a lock is not ZooKeeper's; gates may omit that.
-        let is_it = |one: &&String| *one == label || one.strip_suffix(NOT_ZOOKEEPER) == Some(label);
+        let (name, params) = label.split_at(label.find(' ').unwrap_or(label.len()));
+        let own = known.locks.iter().find(|lock| lock.is_called(name)).map_or(name, |lock| lock.name);
+        let own = format!("{own}{params}");
+        let is_it = |one: &&String| **one == own || one.strip_suffix(NOT_ZOOKEEPER) == Some(&own);
         match known.strategies.iter().find(is_it) {
             Some(one) => Ok(one.clone()),
             None => {
                 let message = format!("the scenario has no strategy `{}`", shown(label, 60));
-                Err(self.mistake(span, message, strategies_help(label, known.strategies)))
+                Err(self.mistake(span, message, strategies_help(&own, known.strategies)))
             }
         }
     }
