@@ -496,6 +496,28 @@ pub enum DriverCommands {
     /// Try everything that the protocol requires of a driver, on an ensemble, and report what is wrong
     /// (docs/testing-your-client.md)
     Check(DriverCheckArgs),
+    /// Write a driver to put your lock into: one file to edit, and a program `run` that builds and starts it
+    New(DriverNewArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct DriverNewArgs {
+    /// The directory to write; it must not exist
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub name: PathBuf,
+    /// The language of the driver
+    #[arg(long, value_enum)]
+    pub language: DriverLanguage,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum DriverLanguage {
+    /// kazoo's `Lock`, to be replaced by yours
+    Python,
+    /// Curator's `InterProcessMutex`, by `javac` or Maven
+    Java,
+    /// `Lock` of samuel/go-zookeeper
+    Go,
 }
 
 #[derive(Debug, Args)]

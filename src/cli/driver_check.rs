@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::{DriverArgs, DriverCheckArgs, DriverCommands};
 use super::run::open_ensemble::OpenEnsemble;
 use super::run::progress::Progress;
-use super::{drivers, output};
+use super::{driver_new, drivers, output};
 use zklockbench_load::Workspace;
 
 use crate::conformance::{self, CheckSite, Finding, Outcome};
@@ -24,7 +24,10 @@ use zklockbench_zk::{Access, runtime};
 const TAKES: &str = "about 20 s";
 
 pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let DriverCommands::Check(args) = args.command;
+    let args = match args.command {
+        DriverCommands::Check(args) => args,
+        DriverCommands::New(args) => return driver_new::execute(&args),
+    };
     if let Some(unknown) =
         args.only.iter().find(|only| !conformance::names().any(|name| name == only.as_str()))
     {

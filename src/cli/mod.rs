@@ -9,6 +9,7 @@ mod check;
 mod clean;
 mod compare;
 mod driver_check;
+mod driver_new;
 mod drivers;
 mod ensemble;
 mod explore;

@@ -99,6 +99,38 @@ fn an_honest_driver_passes_all_eight_checks() {
     passes(&Bench::new(), &format!("{python} '{KAZOO}'"), "Lock", &[]);
 }
 
+/// Writes a driver in that language; returns the command that starts it, with these settings.
+fn written(bench: &Bench, language: &str, settings: &str) -> String {
+    let name = format!("new-{language}");
+    let output = bench.output(&["driver", "new", &name, "--language", language]);
+    assert!(output.status.success() && stdout(&output).contains("driver check ./run"), "{}", stderr(&output));
+    format!("env {settings} '{}/run'", bench.path(&name).display())
+}
+
+#[test]
+fn a_new_driver_in_python_passes_and_is_never_overwritten() {
+    let Some(python) = foreign::python() else { return };
+    let bench = Bench::new();
+    passes(&bench, &written(&bench, "python", &format!("PYTHON={python}")), "MyLock", &["cancel"]);
+    let again = bench.output(&["driver", "new", "new-python", "--language", "go"]);
+    assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
+    assert!(stderr(&again).contains("new-python exists already; name a new directory"), "{}", stderr(&again));
+    assert!(!bench.path("new-python/go.mod").exists());
+}
+
+#[test]
+#[ignore = "long: compiles them"]
+fn new_drivers_in_java_and_go_compile_and_pass() {
+    let bench = Bench::new();
+    if foreign::curator(&bench.path("cache")).is_some() {
+        passes(&bench, &written(&bench, "java", ""), "MyLock", &["cancel"]);
+    }
+    if Path::new("/usr/share/gocode/src/github.com/samuel/go-zookeeper").exists() {
+        let go = written(&bench, "go", &format!("GOCACHE={}", bench.path("cache").display()));
+        passes(&bench, &go, "MyLock", &["acquire timeout", "cancel", "lost session"]);
+    }
+}
+
 #[test]
 #[ignore = "long: one driver after the other"]
 fn every_included_driver_passes_what_it_declares() {

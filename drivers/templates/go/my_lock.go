@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"log"
+	"strings"
+	"time"
+
+	"github.com/samuel/go-zookeeper/zk"
+)
+
+// Edit this file: how your lock opens a session, is taken and is released. main.go has the protocol.
+
+// Change what your lock can do: zklockbench's docs/testing-your-client.md describes each field. Lock() of this library can
+// neither end a wait nor report a lost lock.
+var abilities = message{"timeout": "none", "cancel": "none", "order": "fifo"}
+
+// myLock is what a contender has: a session and its locks. Its methods are called by one goroutine.
+type myLock struct {
+	conn   *zk.Conn
+	chroot string
+	locks  map[string]*zk.Lock
+}
+
+// open starts a session and returns its number. tell takes an event and, of "connected", the session.
+func open(connect, auth string, timeout time.Duration, tell func(what, session string)) (*myLock, string, error) {
+	lock := &myLock{locks: map[string]*zk.Lock{}}
+	// The library does not support a chroot.
+	if at := strings.Index(connect, "/"); at >= 0 {
+		connect, lock.chroot = connect[:at], connect[at:]
+	}
+	conn, events, err := zk.Connect(strings.Split(connect, ","), timeout, zk.WithLogger(log.Default()), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, "", err
+	}
+	lock.conn = conn
+	opened := make(chan string, 1)
+	go func() {
+		for event := range events {
+			switch event.State {
+			case zk.StateDisconnected:
+				tell("suspended", "")
+			case zk.StateExpired:
+				tell("expired", "")
+			case zk.StateHasSession:
+				// After an expiry the client opens another session, which also belongs to this contender.
+				session := fmt.Sprintf("0x%x", uint64(conn.SessionID()))
+				tell("connected", session)
+				select {
+				case opened <- session:
+				default:
+				}
+			}
+		}
+	}()
+	if timeout < 10*time.Second {
+		timeout = 10 * time.Second
+	}
+	select {
+	case session := <-opened:
+		if auth != "" {
+			err = conn.AddAuth("digest", []byte(auth))
+		}
+		return lock, session, err
+	case <-time.After(timeout):
+		conn.Close()
+		return nil, "", zk.ErrNoServer
+	}
+}
+
+// acquire takes the lock below the directory on; false after that time, of which 0 is a try. A negative one waits for ever.
+func (l *myLock) acquire(on string, timeout time.Duration) (bool, error) {
+	lock := zk.NewLock(l.conn, l.chroot+on, zk.WorldACL(zk.PermAll))
+	l.locks[on] = lock
+	return true, lock.Lock()
+}
+
+func (l *myLock) release(on string) error {
+	return l.locks[on].Unlock()
+}
+
+func (l *myLock) close() {
+	l.conn.Close()
+}
+
+// wordFor is the protocol's word for an error.
+func wordFor(err error) string {
+	switch err {
+	case zk.ErrSessionExpired, zk.ErrNoNode:
+		return "session"
+	case zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing:
+		return "connection"
+	}
+	return "crash"
+}

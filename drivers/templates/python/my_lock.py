@@ -1,0 +1,61 @@
+"""Edit this file: how your lock opens a session, is taken and is released. contenders.py has the protocol."""
+
+import time
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import LockTimeout, SessionExpiredError
+
+from contenders import Contender, Lost, NotHeld, now, say, serve
+
+READY = {
+    "driver": "my lock 1",
+    # Remove or change what your lock cannot do: zklockbench's docs/testing-your-client.md describes each field.
+    "locks": {"MyLock": {"timeout": "native", "cancel": "none", "order": "fifo", "lost": True}},
+}
+
+
+class MyContender(Contender):
+    """A contender: a session and its locks. Everything except `told` runs on its own thread."""
+
+    def open(self, request):
+        self.locks = {}
+        auth = [("digest", request["auth"])] if "auth" in request else None
+        self.client = KazooClient(
+            request["connect"], timeout=request["session_ms"] / 1000, auth_data=auth, randomize_hosts=False)
+        self.client.add_listener(self.told)
+        self.client.start(timeout=max(request["session_ms"] / 1000, 10))
+        return {"session": self.session(), "password": self.client.client_id[1].hex()}
+
+    def session(self):
+        return hex(self.client.client_id[0] & (1 << 64) - 1)
+
+    def told(self, state):
+        what = {"CONNECTED": "connected", "SUSPENDED": "suspended", "LOST": "expired"}[state]
+        # After an expiry kazoo opens another session, which also belongs to this contender.
+        new = {"session": self.session()} if what == "connected" else {}
+        say({"t": "event", "c": self.number, "what": what, "at": now(), **new})
+
+    def acquire(self, on, deadline):
+        """Takes the lock below the directory `on`; `deadline` is a time.monotonic() or None."""
+        lock = self.locks.setdefault(on, self.client.Lock(on))
+        left = None if deadline is None else deadline - time.monotonic()
+        tries = left is not None and left <= 0.001
+        try:
+            got = lock.acquire(blocking=not tries, timeout=None if tries else left)
+        except LockTimeout:
+            got = False
+        except SessionExpiredError as error:
+            raise Lost(repr(error)) from error
+        if not got:
+            raise NotHeld("timeout")
+
+    def release(self, on):
+        self.locks[on].release()
+
+    def close(self):
+        self.client.remove_listener(self.told)
+        self.client.stop()
+        self.client.close()
+
+
+serve(READY, MyContender)
