@@ -160,7 +160,7 @@ fn slurm_starts_four_workers_and_one_failure_ends_all() {
     let other = "[ $SLURM_PROCID != 2 ] || { cp $ZKLOCKBENCH other; echo >>other; ZKLOCKBENCH=./other; };";
     let output = slurm.srun(&bench, &worker(&connect, "other", other));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("worker 2 has another build of the program"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("worker 2 has a different build of the program"), "{}", stderr(&output));
     // Given a worker that is killed before the others meet, in the warm-up, or during a hold
     for (name, after) in [("before", "3"), ("warm-up", "3"), ("hold", "6")] {
         let wait = if name == "before" { "[ $SLURM_PROCID != 0 ] || sleep 5;" } else { "" };
