@@ -303,7 +303,11 @@ fn all_workers_refuse_a_different_program_or_scenario_before_the_load() {
     let workers = vec![job.start(0, &[]), job.start_program(other.to_str().unwrap(), 1, &[])];
     for output in ended(workers) {
         assert_eq!(code(&output), Some(2), "{}", stderr(&output));
-        assert!(stderr(&output).contains("worker 1 has a different build of the program"), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("worker 1 has a different build of the program"),
+            "{}",
+            stderr(&output)
+        );
     }
     // Given another seed
     let job = Job { bench: &bench, connect: &connect, name: "seed", of: 2 };
