@@ -495,7 +495,7 @@ pub struct DriverArgs {
 pub enum DriverCommands {
     /// Try everything that the protocol requires of a driver, on an ensemble, and report what is wrong
     /// (docs/testing-your-client.md)
-    Check(DriverCheckArgs),
+    Check(Box<DriverCheckArgs>),
     /// Write a driver to put your lock into: one file to edit, and a program `run` that builds and starts it
     New(DriverNewArgs),
 }
