@@ -500,7 +500,8 @@ impl Play<'_, '_> {
     }
 
     fn sentence(&self, fault: Fault, left: &[String]) -> String {
-        let cause = self.schedule.decisions.iter().map(cause).collect::<Vec<_>>().join(", and ");
+        let happened = self.schedule.decisions.iter().filter(|decision| !self.open.contains(decision));
+        let cause = happened.map(cause).collect::<Vec<_>>().join(", and ");
         let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
         let nodes = if left.is_empty() { String::new() } else { format!("; left: {}", left.join(", ")) };
         let what = match fault {

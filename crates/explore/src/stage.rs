@@ -94,6 +94,10 @@ pub struct Contender {
     disconnected: Instant,
     /// Whether the contender's session or node was ended from outside, and it has no new node yet.
     has_lost_right: bool,
+    /// Whether the contender's session was ended from outside.
+    session_ended: bool,
+    /// Whether a later session has answered a request since.
+    is_answered_since: bool,
 }
 
 impl Contender {
@@ -142,6 +146,8 @@ impl<'w> Stage<'w> {
             was_quiet: false,
             disconnected: now,
             has_lost_right: false,
+            session_ended: false,
+            is_answered_since: false,
         };
         Self {
             world,
@@ -388,6 +394,7 @@ impl<'w> Stage<'w> {
             self.wait_until(until).await;
         }
         self.lose_right(contender);
+        (self.all[contender].session_ended, self.all[contender].is_answered_since) = (true, false);
         self.note_write();
         Ok(())
     }
@@ -473,6 +480,7 @@ impl<'w> Stage<'w> {
             }
             Some(Answer::Reply { error, created }) => {
                 let Some(awaited) = conn.awaited.pop_front() else { return };
+                self.all[contender].is_answered_since = self.all[contender].session_ended;
                 if self.names.learn(contender, &awaited.request, &created)
                     && self.all[contender].has_lost_right
                 {
@@ -504,6 +512,10 @@ impl<'w> Stage<'w> {
             Report::Opened(Err(why)) => Status::Done(Some(format!("no session: {why}"))),
             Report::Acquired(token) => {
                 self.note(contender, StepKind::Deed, "holds the lock");
+                // It has used a new session, so it knows that its node is gone: nothing excuses it.
+                if self.all[contender].has_lost_right && self.all[contender].is_answered_since {
+                    self.deeds.add(contender, Deed::GainsRight);
+                }
                 self.deeds.add(contender, Deed::Enters { token });
                 Status::Holding
             }
