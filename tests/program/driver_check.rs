@@ -82,7 +82,8 @@ fn are_found(lies: &[(&str, &str, &str)]) {
             "{how}: {}",
             checked.answer
         );
-        assert!(checked.seen(name).contains(why), "{how}: {}", checked.answer);
+        // Which of two symptoms comes first depends on the host.
+        assert!(why.split(" or ").any(|why| checked.seen(name).contains(why)), "{how}: {}", checked.answer);
     };
     // A check spends most of its time waiting.
     for some in lies.chunks(4) {
@@ -166,7 +167,7 @@ fn each_check_finds_a_lie() {
     are_found(&[
         ("has-no-modes", "ready", "`Lock` has no mode"),
         ("answers-anything", "messages", "an unknown request was answered with `ok`"),
-        ("grants-without-a-lock", "exclusion", "two inside at once"),
+        ("grants-without-a-lock", "exclusion", "two inside at once or has no node in it"),
         ("ignores-timeouts", "acquire timeout", "it did not answer within"),
         ("ignores-cancel", "cancel", "the acquire was not answered"),
         ("does-not-close", "close", "although `close` was answered, its session still has"),
