@@ -146,7 +146,8 @@ impl EnsembleView<'_> {
             from: on_axis(self.facts.wall.ms(moment.at)),
             until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - differ_ms)),
         };
-        // The lock was granted in time, but its contender noticed only after the end of its session, of which it did not know.
+        // The lock was granted in time, but its contender entered only after its session had ended. The judge of
+        // histories decides whether it knew.
         if life.with_its_session && hold.until <= hold.from {
             return;
         }

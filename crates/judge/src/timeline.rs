@@ -97,20 +97,23 @@ impl Course {
         {
             return;
         }
-        let is_lane = |(process, number): &&(String, u64)| {
+        let is_lane = |(process, number): &(String, u64)| {
             process == event.process && event.contender.is_none_or(|contender| contender == *number)
         };
-        let Some(lane) = self.lanes.iter().position(|lane| is_lane(&lane)) else { return };
-        let lane = event.contender.map(|_| lane);
+        let concerns = [0, 1].map(|lane: usize| is_lane(&self.lanes[lane]));
+        let lanes = || [0, 1].into_iter().filter(|lane| concerns[*lane]);
+        let Some(first) = lanes().next() else { return };
         let is_session = matches!(event.what, What::Session);
         if let Some(state) =
             event.state.filter(|_| is_session || event.state != Some(SessionState::Connected))
         {
             let meaning = Meaning::Session(state);
-            self.note(event.t_us, lane, StepKind::Deed, meaning, told_of_session(state));
+            for lane in lanes() {
+                self.note(event.t_us, Some(lane), StepKind::Deed, meaning, told_of_session(state));
+            }
         }
         if let Some((kind, meaning, what)) = step(&event.what) {
-            self.note(event.t_us, lane, kind, meaning, &what);
+            self.note(event.t_us, event.contender.map(|_| first), kind, meaning, what);
         }
     }
 
@@ -221,8 +224,8 @@ fn told_of_session(state: SessionState) -> &'static str {
 }
 
 /// An event as a step; `None` for one that only changes the session's state.
-fn step(what: &What<'_>) -> Option<(StepKind, Meaning, String)> {
-    let deed = |meaning, what: &str| Some((StepKind::Deed, meaning, what.to_owned()));
+fn step<'a>(what: &What<'a>) -> Option<(StepKind, Meaning, &'a str)> {
+    let deed = |meaning, what| Some((StepKind::Deed, meaning, what));
     match *what {
         What::Session => None,
         What::Acquire(Acquire { step, .. }) => match step {
@@ -259,7 +262,7 @@ fn step(what: &What<'_>) -> Option<(StepKind, Meaning, String)> {
                 StepKind::Reply | StepKind::Notification => Meaning::Answered,
                 StepKind::Request | StepKind::Deed => Meaning::Other,
             };
-            Some((kind, meaning, what.to_owned()))
+            Some((kind, meaning, what))
         }
     }
 }
@@ -316,13 +319,15 @@ mod tests {
     fn sentence_states_what_the_entering_contender_last_learned() {
         let listed = || event(200, Some(3), trace(StepKind::Reply, "getChildren, reply"));
         let suspended = Event { state: Some(SessionState::Suspended), ..event(932, Some(3), What::Session) };
-        let cases: [(&[Event<'_>], &str); 7] = [
+        let of_all = Event { contender: None, ..suspended };
+        let cases: [(&[Event<'_>], &str); 8] = [
             (&[], "entered 850 µs after it had asked while contender 1 held"),
             (&[listed()], "entered 800 µs after the answer to its getChildren while contender 1 held"),
             (
                 &[listed(), suspended],
                 "entered 68 µs after its connection was suspended, without listing again, while contender 1 held",
             ),
+            (&[of_all], "entered 68 µs after its connection was suspended while contender 1 held"),
             (
                 &[event(900, Some(3), trace(StepKind::LostReply, "getChildren: connection loss"))],
                 "entered 100 µs after its getChildren failed (connection loss), without listing again, while contender 1 held",

@@ -31,13 +31,14 @@ impl Overlaps {
         Self { messages, noted: AtomicUsize::new(0), kept: Mutex::default() }
     }
 
-    /// Copies the messages of contenders that are inside together.
-    pub fn note(&self, inside: impl IntoIterator<Item = usize>) {
+    /// Copies the messages of a contender that has entered, and of those `inside` together with it.
+    pub fn note(&self, entered: usize, inside: impl FnOnce() -> Vec<usize>) {
         if self.noted.fetch_add(1, Ordering::Relaxed) >= KEPT {
             return;
         }
         let mut kept = locked(&self.kept);
-        for contender in inside.into_iter().take(INSIDE) {
+        let others = inside().into_iter().filter(|other| *other != entered);
+        for contender in std::iter::once(entered).chain(others).take(INSIDE) {
             let latest = self.messages[contender].latest();
             kept.extend(latest.into_iter().map(|message| ((contender, message.number), message)));
         }
@@ -57,7 +58,8 @@ impl Overlaps {
             Traced { at, contender: None, kind: StepKind::Fault, what }
         });
         let mut all: Vec<Traced> = faults.chain(messages).collect();
-        all.sort_by_key(|one| one.at);
+        // As they are passed on: a request follows what else happened in its microsecond.
+        all.sort_by_key(|one| (one.at, one.kind == StepKind::Request));
         all
     }
 }
@@ -125,15 +127,33 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_the_entering_contender_are_copied_however_many_are_inside() {
+        let overlaps = Overlaps::of(INSIDE + 1);
+        overlaps.messages[INSIDE].note(7, MessageKind::Reply(RequestKind::GetChildren), "/run/lock-0");
+        overlaps.note(INSIDE, || Vec::from_iter(0..=INSIDE));
+        assert_eq!(overlaps.traced(&[], 0).len(), 1);
+    }
+
+    #[test]
+    fn a_request_follows_a_reply_of_the_same_microsecond() {
+        let overlaps = Overlaps::of(2);
+        overlaps.messages[0].note(7, MessageKind::Request(RequestKind::GetChildren), "/run/lock-0");
+        overlaps.messages[1].note(7, MessageKind::Reply(RequestKind::GetChildren), "/run/lock-0");
+        overlaps.note(1, || vec![0, 1]);
+        let kinds: Vec<StepKind> = overlaps.traced(&[], 0).into_iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, [StepKind::Reply, StepKind::Request]);
+    }
+
+    #[test]
     fn messages_are_copied_once_and_only_for_the_first_overlaps() {
         let overlaps = Overlaps::of(2);
         let asks = |at| {
             overlaps.messages[1].note(at, MessageKind::Request(RequestKind::GetChildren), "/run/lock-0");
         };
         asks(7);
-        (0..KEPT).for_each(|_| overlaps.note([0, 1]));
+        (0..KEPT).for_each(|_| overlaps.note(1, || vec![0, 1]));
         asks(8);
-        overlaps.note([0, 1]);
+        overlaps.note(1, || vec![0, 1]);
         let (kind, what) = (StepKind::Request, "getChildren lock-0".to_owned());
         assert_eq!(overlaps.traced(&[], 0), [Traced { at: 7, contender: Some(1), kind, what }]);
     }

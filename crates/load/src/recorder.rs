@@ -206,7 +206,7 @@ impl Recorder {
         let claim = self.claim(attempt.mode);
         let released_before = lock_state.handed_over(claim.mode, held);
         if lock_state.enter(self.id, claim, acquired) {
-            self.shared.overlaps.note(lock_state.all_inside().into_iter().chain([self.id]));
+            self.shared.overlaps.note(self.id, || lock_state.all_inside());
         }
         let entered_before = lock_state.follows(claim, acquired);
         let blocked_us = self.blocked_beyond_limit(lock_state, entered_before, &attempt, acquired);

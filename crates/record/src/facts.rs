@@ -198,6 +198,9 @@ impl Facts {
                 }
             }
         }
+        for later in traced {
+            each(&later.event())?;
+        }
         Ok(())
     }
 

@@ -121,7 +121,13 @@ impl SessionStates {
         }
     }
 }
-/// The session that owns a node, by its stat. Owners with these top bytes are kinds of nodes (containers, TTLs).
+
+/// Owner of a container.
+const CONTAINER: i64 = i64::MIN;
+/// Top byte of the owner of a node with a time to live.
+const TTL: u8 = 0xff;
+
+/// The session that owns a node, by its stat; `None` for a kind of node that a server stores as an owner.
 pub fn session_of(owner: i64) -> Option<i64> {
-    (owner != 0 && !matches!(owner.to_be_bytes()[0], 0x80 | 0xff)).then_some(owner)
+    (!matches!(owner, 0 | CONTAINER) && owner.to_be_bytes()[0] != TTL).then_some(owner)
 }
