@@ -41,6 +41,11 @@ impl Turns {
         self.note(contender, release(Step::Ok));
     }
 
+    /// Whether two have been inside together.
+    pub fn overlap(&self) -> bool {
+        self.overlap.get().is_some()
+    }
+
     fn note(&self, contender: usize, what: What<'static>) -> Stamp {
         let at = clock::now();
         self.events.borrow_mut().push((at, contender, what));
