@@ -66,12 +66,13 @@ fn spaces_quotes_order_and_the_micro_sign_are_flexible() {
 #[test]
 fn a_gate_names_a_strategy_by_an_alias() {
     let lock = LockCard { name: "ours", aliases: &["theirs"], ..LockCard::OF_ZOOKEEPER };
-    let strategies = ["ours".to_owned(), "ours wait=1s".to_owned()];
+    let strategies = ["ours", "ours wait=1s", "baton+ours"].map(str::to_owned);
     let cells = KnownCells { strategies: &strategies, locks: &[lock], contenders: &[1] };
     let known = Known { cells: Some(cells), ..anything() };
     let of = |text| parse(text, known).map(|gate| gate.to_string()).map_err(|mistake| mistake.message);
     assert_eq!(of("wait.p99 of theirs < 50ms"), Ok("wait.p99 of ours < 50ms".to_owned()));
     assert_eq!(of("wait.p99 of 'theirs wait=1s' < 50ms"), of("wait.p99 of 'ours wait=1s' < 50ms"));
+    assert_eq!(of("wait.p99 of baton+theirs < 50ms"), of("wait.p99 of baton+ours < 50ms"));
     assert_eq!(of("wait.p99 of other < 50ms"), Err("the scenario has no strategy `other`".to_owned()));
 }
 

@@ -391,6 +391,13 @@ pub fn members(name: &str) -> impl Iterator<Item = &str> {
     name.split(MIXED_WITH)
 }
 
+/// Replaces articles' names of locks by our own in a strategy's label. Anything else stays as it is.
+pub fn own_label(label: &str, locks: &[LockCard]) -> String {
+    let (name, params) = label.split_at(label.find(' ').unwrap_or(label.len()));
+    let own = |name| locks.iter().find(|lock| lock.is_called(name)).map_or(name, |lock| lock.name);
+    format!("{}{params}", members(name).map(own).collect::<Vec<_>>().join(&MIXED_WITH.to_string()))
+}
+
 impl LockCard {
     /// Card of a mixed strategy: contenders with different locks contend for the same path, which shows
     /// whether the locks exclude each other. It guarantees what all members guarantee; each parameter is

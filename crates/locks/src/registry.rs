@@ -107,10 +107,9 @@ fn find_one(name: &str) -> Option<&'static Entry> {
     all.find(|entry| entry.card.is_called(name))
 }
 
-/// Replaces an article's name by our own at the beginning of a label. Anything else stays as it is.
+/// Replaces articles' names of locks by our own in a strategy's label. Anything else stays as it is.
 pub fn own_label(label: &str) -> String {
-    let (name, params) = label.split_at(label.find(' ').unwrap_or(label.len()));
-    format!("{}{params}", find(name).map_or(name, |entry| entry.card.name))
+    zklockbench_core::catalog::own_label(label, &cards())
 }
 
 /// The strategy that a contender uses, with its parameters: the entry itself, or one member of a mix.
@@ -236,6 +235,7 @@ mod tests {
         assert_eq!(find("child-watch").unwrap().card.name, "predecessor-watch");
         assert_eq!(find("baton+parent-node-watch").unwrap().card.name, "baton+parent-watch");
         assert_eq!(own_label("child-watch watch=exists"), "predecessor-watch watch=exists");
+        assert_eq!(own_label("baton+child-watch"), "baton+predecessor-watch");
         assert_eq!(own_label("my:child-watch wait=1s"), "my:child-watch wait=1s");
     }
 

@@ -209,7 +209,7 @@ fn unknown(text: &str, plain: &[&FigureCard]) -> String {
         _ => format!(
             "there is no metric `{text}`; of {} there are e.g. wait.p99, handoff.p50, throughput and \
              requests_per_acquisition",
-            counted(names.len(), "figure", "figures")
+            counted(names.len(), "metric", "metrics")
         ),
     }
 }

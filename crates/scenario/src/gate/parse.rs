@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::{
     Across, Condition, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor,
 };
-use zklockbench_core::catalog::{LockCard, NOT_ZOOKEEPER};
+use zklockbench_core::catalog::{LockCard, NOT_ZOOKEEPER, own_label};
 use zklockbench_core::measure::{Better, Figure, FigureCard, Unit};
 use zklockbench_core::units::shown;
 
@@ -246,9 +246,7 @@ impl<'t> Reader<'t, '_> {
         self.at += 1;
         let Some(known) = self.known.cells else { return Ok(label.to_owned()) };
         // The label states whether a lock is not ZooKeeper's; gates may omit that.
-        let (name, params) = label.split_at(label.find(' ').unwrap_or(label.len()));
-        let own = known.locks.iter().find(|lock| lock.is_called(name)).map_or(name, |lock| lock.name);
-        let own = format!("{own}{params}");
+        let own = own_label(label, known.locks);
         let is_it = |one: &&String| **one == own || one.strip_suffix(NOT_ZOOKEEPER) == Some(&own);
         match known.strategies.iter().find(is_it) {
             Some(one) => Ok(one.clone()),
