@@ -16,7 +16,7 @@ fn main() {
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo:rerun-if-changed={log}");
     }
-    for watched in ["src", "crates", "vendor", "scenarios", "Cargo.toml", "Cargo.lock"] {
+    for watched in ["src", "crates", "drivers", "vendor", "scenarios", "Cargo.toml", "Cargo.lock"] {
         println!("cargo:rerun-if-changed={watched}");
     }
 }

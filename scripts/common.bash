@@ -24,6 +24,9 @@ environment_error() {
     exit 3
 }
 
+# A field that all packages of the workspace share, e.g. version; empty if there is none.
+package_field() { sed -n '/^\[workspace.package\]/,/^$/ s/^'"$1"' = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
+
 # Whether version $1 is at least version $2.
 at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]

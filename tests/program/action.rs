@@ -266,6 +266,9 @@ fn each_step_of_the_action_gives_the_program_what_its_inputs_say() {
     assert!(push("feature", "c4", "4", &[]).failed());
     let undecided = push("feature", "c5", "4", &[("undecided", "pass")]);
     assert!(!undecided.failed() && undecided.log.contains("::warning title=zklockbench::"), "{undecided:?}");
+    // Options with an unclosed quote are refused, not cut
+    let cut = push("feature", "c6", "0", &[("options", "--contenders 5 'hold")]);
+    assert!(cut.failed() && cut.log.contains("a quote without its end"), "{cut:?}");
 }
 
 #[test]
