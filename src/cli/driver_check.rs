@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{DriverArgs, DriverCheckArgs, DriverCommands};
-use super::run::open_ensemble::OpenEnsemble;
+use super::run::open_ensemble::{Examined, OpenEnsemble};
 use super::run::progress::Progress;
 use super::{driver_new, drivers, output};
 use zklockbench_load::Workspace;
@@ -18,7 +18,7 @@ use zklockbench_locks::driver::DriverCommand;
 use zklockbench_locks::driver::protocol::Ready;
 use zklockbench_record::RunEnding;
 use zklockbench_report::picture::timeline_text;
-use zklockbench_scenario::{TrialPlan, did_you_mean};
+use zklockbench_scenario::did_you_mean;
 use zklockbench_zk::{Access, runtime};
 
 const TAKES: &str = "about 20 s";
@@ -64,18 +64,9 @@ async fn on_an_ensemble(
     locks: &[String],
     stop: &CancellationToken,
 ) -> Result<Vec<Finding>, Error> {
-    let mut place = args.place.clone();
-    if place.connect.is_none() && place.compose.is_none() {
-        place.servers = place.servers.or(Some(1));
-    }
-    let scenario = place.scenario("driver-check")?;
-    let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
-    let logs = tempfile::tempdir()
-        .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
-    let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
-    let opened = opening.await?;
-    let checked = on(&opened, args, command, (ready, locks), &progress, stop).await;
-    opened.close();
+    let examined = Examined::open("driver-check", &args.place, &args.opening, access, stop).await?;
+    let checked = on(&examined.ensemble, args, command, (ready, locks), &examined.progress, stop).await;
+    examined.ensemble.close();
     checked
 }
 

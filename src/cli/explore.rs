@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::ExploreArgs;
-use super::run::open_ensemble::OpenEnsemble;
+use super::run::open_ensemble::{Examined, OpenEnsemble};
 use super::run::progress::Progress;
 use super::{drivers, listing, output};
 
@@ -25,7 +25,7 @@ use zklockbench_explore::{
 use zklockbench_load::Workspace;
 use zklockbench_record::RunEnding;
 use zklockbench_report::picture::{LEGEND, Picture, Row};
-use zklockbench_scenario::{Scenario, TrialPlan};
+use zklockbench_scenario::Scenario;
 use zklockbench_zk::Target;
 
 /// Version of a case file.
@@ -49,19 +49,10 @@ pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit
     let case = args.replay.as_deref().map(read_case).transpose()?;
     let labels = labels(&args, case.as_ref())?;
     let locks = labels.iter().map(|label| lock(label)).collect::<Result<Vec<_>, _>>()?;
-    let mut place = args.place.clone();
-    if place.connect.is_none() && place.compose.is_none() {
-        place.servers = place.servers.or(Some(1));
-    }
-    let scenario = place.scenario(COMMAND)?;
-    let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
-    let logs = tempfile::tempdir()
-        .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
     let access = args.opening.access.access(None)?;
-    let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
-    let opened = opening.await?;
-    let done = on(&opened, &args, locks, case, &progress, stop).await;
-    opened.close();
+    let examined = Examined::open(COMMAND, &args.place, &args.opening, access, stop).await?;
+    let done = on(&examined.ensemble, &args, locks, case, &examined.progress, stop).await;
+    examined.ensemble.close();
     done
 }
 

@@ -112,14 +112,16 @@ fn a_light_load_over_many_locks_is_answered_from_its_own_measurement() {
     let asked = "plan --from-scenario scenario.toml --slo 'wait.p99 < 30s' --from known --json";
     let output = bench.typed(asked).output().unwrap();
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answer = &printed["plan"]["answers"][0];
+    assert_eq!(answer["strategy"], "baton", "{printed}");
     // Then a plan from a trial that the host spoiled may be unknown
     if (run.status.code(), output.status.code()) == (Some(4), Some(4)) {
+        assert_eq!(answer["verdict"]["verdict"], "unknown", "{answer}");
         return;
     }
     // And otherwise the scenario's lock meets the objective, as measured, although there are too few handoffs to predict anything
     assert_eq!(output.status.code(), Some(0), "{}\n{printed}", stderr(&output));
-    let answer = &printed["plan"]["answers"][0];
-    assert_eq!((&answer["strategy"], &answer["verdict"]["verdict"]), (&"baton".into(), &"held".into()));
+    assert_eq!(answer["verdict"]["verdict"], "held");
     assert!(answer["measured"]["waits"].as_u64().unwrap() > 300, "{answer}");
     assert_eq!(printed["plan"]["recommendation"]["strategy"], "baton");
 }

@@ -28,11 +28,10 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
                  session_timeout = \"1s\"\nin_doubt = \"keep-session\"\n";
     let trial = trials::run_while(&local, lines, pause).await;
     // Then the expiries are reported, every contender has rejoined, and the lock was acquired in the last second
-    // On a slow host the limit of a request ends first, and the contender itself ends its session.
-    let unanswered = trial.errors.contains_key("acquire: no reply");
-    assert!(trial.sessions.expired > 0 || unanswered, "{:?} {:?}", trial.sessions, trial.errors);
-    assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
-    assert!(trial.sessions.rejoined >= trial.sessions.expired, "{:?}", trial.sessions);
+    // (where the limit of every contender's request ended first, each has ended its session itself)
+    let unanswered = trial.errors.get("acquire: no reply").copied().unwrap_or(0);
+    assert!(trial.sessions.expired > 0 || unanswered >= 4, "{:?} {:?}", trial.sessions, trial.errors);
+    assert!(trial.sessions.rejoined >= trial.sessions.expired.max(unanswered), "{:?}", trial.sessions);
     assert_eq!(trial.cut_short, None);
     let last = trial.timeline.iter().rev().take(3).map(|second| second.acquisitions).max().unwrap();
     assert!(last > 0, "{:?}", trial.timeline);

@@ -178,8 +178,8 @@ fn foreign_servers_are_never_disturbed() {
     for card in &fault::cards() {
         let message = format!(
             "6:8 `{}` disturbs servers, but `connect` names an ensemble that the suite did not start => \
-             leave out the fault or `connect`: servers that others rely on are never disturbed. To break \
-             other servers, give commands for it: --hosts FILE (docs/operating.md)",
+             leave out the fault or `connect`: servers that others rely on are never disturbed. If these \
+             may be broken, give commands that do it: --hosts FILE (docs/operating.md)",
             card.name
         );
         let expected: &[&str] = match card.needs {

@@ -149,8 +149,8 @@ fn connected(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Op
     let help = if has_commands {
         "leave out the fault: commands end, start and pause servers, but cut no links between them"
     } else {
-        "leave out the fault or `connect`: servers that others rely on are never disturbed. To break other \
-         servers, give commands for it: --hosts FILE (docs/operating.md)"
+        "leave out the fault or `connect`: servers that others rely on are never disturbed. If these may be broken, give \
+         commands that do it: --hosts FILE (docs/operating.md)"
     };
     let is_wrong = file.places.has("connect") && needs.reaches_servers() && !by_command;
     is_wrong.then(|| sink.error(fault.span.clone(), message, help))

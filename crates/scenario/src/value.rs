@@ -278,14 +278,16 @@ impl Kind for Servers {
     fn read(value: &Value) -> Result<usize, Wrong> {
         let help = "write one of 1, 3, 5, without brackets";
         match value {
-            Value::Integer(number @ (2 | 4)) => Err(wrong(
-                format!("`{number}` is not one of 1, 3, 5"),
-                "write one of them: an even server adds nothing to the majority",
-            )),
-            Value::Integer(number) if !matches!(number, 1 | 3 | 5) => Err(wrong(
-                format!("`{number}` is not one of 1, 3, 5"),
-                "start at most 5 local servers; for more, run them elsewhere and name them in `connect`",
-            )),
+            Value::Integer(number) if !matches!(number, 1 | 3 | 5) => {
+                let help = match number {
+                    2 | 4 => "write one of them: an even server adds nothing to the majority",
+                    6.. => {
+                        "start at most 5 local servers; for more, run them elsewhere and name them in `connect`"
+                    }
+                    _ => "write one of them",
+                };
+                Err(wrong(format!("`{number}` is not one of 1, 3, 5"), help))
+            }
             _ => whole(value, &(1..=5), help)?.try_into().map_err(|_| out_of_bounds(value, help)),
         }
     }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::host;
 use super::progress::Progress;
-use crate::cli::shared_args::{AccessArgs, GeneratorArgs, OpeningArgs};
+use crate::cli::shared_args::{AccessArgs, GeneratorArgs, OpeningArgs, PlaceArgs};
 use crate::cli::{drivers, output};
 use zklockbench_core::catalog::fault::{Capability, FaultCard, FaultChoice, Target as FaultTarget};
 use zklockbench_core::connect::Connect;
@@ -48,6 +49,37 @@ enum Servers {
     /// Kept by `ensemble up`.
     Kept(KeptEnsemble),
     External(Connect),
+}
+
+/// An ensemble for a command that examines locks and measures nothing.
+pub struct Examined {
+    pub ensemble: OpenEnsemble,
+    pub progress: Progress,
+    /// Logs of the servers, removed with it.
+    _logs: TempDir,
+}
+
+impl Examined {
+    /// Opens it for that command. A local ensemble has one server unless the options name another number.
+    pub async fn open(
+        command: &str,
+        place: &PlaceArgs,
+        opening: &OpeningArgs,
+        access: Access,
+        stop: &CancellationToken,
+    ) -> Result<Self, Error> {
+        let mut place = place.clone();
+        if place.connect.is_none() && place.compose.is_none() {
+            place.servers = place.servers.or(Some(1));
+        }
+        let scenario = place.scenario(command)?;
+        let progress = Progress::new(&TrialPlan::of(&scenario), opening.quiet, false);
+        let logs = tempfile::tempdir()
+            .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
+        let ensemble =
+            OpenEnsemble::open(&scenario, opening, access, logs.path().into(), &progress, stop).await?;
+        Ok(Self { ensemble, progress, _logs: logs })
+    }
 }
 
 impl OpenEnsemble {

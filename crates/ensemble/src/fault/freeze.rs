@@ -43,7 +43,7 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     let proof = if stands_still(&passed, LOOKS_FOR).await {
         Proof::Proved(format!("no part of it ran for {LOOKS_FOR:?}"))
     } else {
-        Proof::NotProved("it resumed".into())
+        Proof::NotProved("it kept running".into())
     };
     let before = passed();
     let target = aim::name(&hit, &choice.target);

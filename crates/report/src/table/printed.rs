@@ -63,7 +63,9 @@ impl Printed {
             said.extend([table, String::new()]);
             said.extend(style.explain.then(|| line(&grid.legend(&left_out), style) + "\n"));
         }
-        said.extend(self.pictures.into_iter().take(1));
+        let mut pictures = self.pictures.into_iter();
+        said.extend(pictures.next());
+        hidden.pictures = pictures.len();
         hidden.tables = tables.len();
         let remarks = once_a_kind(&self.remarks);
         let room = LINES.saturating_sub(self.basis.len()).max(1);
@@ -111,6 +113,7 @@ fn once_a_kind(remarks: &[String]) -> Vec<String> {
 struct Hidden {
     columns: usize,
     tables: usize,
+    pictures: usize,
     remarks: usize,
 }
 
@@ -119,6 +122,7 @@ impl Hidden {
         let parts = [
             (self.columns, "column", "columns"),
             (self.tables, "table", "tables"),
+            (self.pictures, "picture", "pictures"),
             (self.remarks, "remark", "remarks"),
         ];
         let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
