@@ -19,12 +19,12 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_explore::{
-    Explored, Finding, Lock, Schedule, Scope, Site, Tally, TraceStep, class_names, contender_name, explore,
-    replay,
+    Explored, Finding, Lock, RELEASES, Schedule, Scope, Site, Tally, TraceStep, class_names, contender_name,
+    explore, replay,
 };
 use zklockbench_load::Workspace;
-use zklockbench_record::RunEnding;
-use zklockbench_report::picture::{LEGEND, Picture, Row};
+use zklockbench_record::{RunEnding, StepKind};
+use zklockbench_report::picture::{Picture, Row};
 use zklockbench_scenario::Scenario;
 use zklockbench_zk::Target;
 
@@ -172,7 +172,8 @@ async fn again(
     };
     let found = json!({ "headline": headline, "trace": outcome.trace });
     output::tell(COMMAND, exit, &found, || {
-        output::data(&format!("{headline}\n\n{}\n{LEGEND}", picture(&outcome.trace, contenders).text()))
+        let picture = picture(&outcome.trace, outcome.entry, contenders);
+        output::data(&format!("{headline}\n\n{}\n{}", picture.text(), picture.legend()))
     })
 }
 
@@ -215,14 +216,19 @@ async fn all(
     })
 }
 
-fn picture(trace: &[TraceStep], contenders: usize) -> Picture {
-    let rows = trace.iter().filter(|step| step.contender < contenders).map(|step| Row {
-        at: None,
-        lane: Some(step.contender),
-        kind: step.kind,
-        what: step.what.clone(),
-        is_shaded: false,
-    });
+/// A trace as a picture, shaded from the entry that was a violation until one of those inside releases.
+fn picture(trace: &[TraceStep], entry: Option<usize>, contenders: usize) -> Picture {
+    let entry = entry.unwrap_or(trace.len());
+    let ends = |step: &TraceStep| step.kind == StepKind::Deed && step.what == RELEASES;
+    let overlap = trace.iter().skip(entry).position(ends).map_or(trace.len(), |after| entry + after);
+    let rows =
+        trace.iter().enumerate().filter(|(_, step)| step.contender < contenders).map(|(at, step)| Row {
+            at: None,
+            lane: Some(step.contender),
+            kind: step.kind,
+            what: step.what.clone(),
+            is_shaded: (entry..overlap).contains(&at),
+        });
     Picture { lanes: (0..contenders).map(contender_name).collect(), rows: rows.collect() }
 }
 
@@ -267,10 +273,12 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
     if let ([one], Some(file)) = (all, files.first())
         && let Some(worst) = one.findings.first()
     {
-        let picture = picture(&worst.trace, one.contenders).text();
+        let picture = picture(&worst.trace, worst.entry, worst.schedule.contenders);
         let _ = writeln!(
             text,
-            "\n{picture}{LEGEND}\nagain: zklockbench explore --replay {}{}",
+            "\n{}{}\nagain: zklockbench explore --replay {}{}",
+            picture.text(),
+            picture.legend(),
             as_a_word(&file.display().to_string()),
             drivers::options()
         );
@@ -331,8 +339,8 @@ fn write_case(
         sentence: finding.sentence.clone(),
         trace: finding.trace.clone(),
     };
-    let picture = picture(&finding.trace, one.contenders);
-    let text = format!("{}\n\n{}{LEGEND}\n", finding.sentence, picture.text());
+    let picture = picture(&finding.trace, finding.entry, finding.schedule.contenders);
+    let text = format!("{}\n\n{}{}\n", finding.sentence, picture.text(), picture.legend());
     let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
     let file = out.join(format!("{name}.json"));
     let write = |path: &Path, text: &str| {
@@ -351,8 +359,15 @@ fn read_case(file: &Path) -> Result<Case, Error> {
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let case: Case =
         serde_json::from_str(&text).map_err(|error| wrong(format!("not an exploration case: {error}")))?;
-    match (case.case, case.schedule.contenders) {
-        (CASE, 1..=8) => Ok(case),
+    let contenders = case.schedule.contenders;
+    let stranger = case.schedule.decisions.iter().filter_map(|one| one.victim).find(|one| *one >= contenders);
+    match (case.case, contenders) {
+        (CASE, 1..=8) => match stranger {
+            Some(victim) => {
+                Err(wrong(format!("`victim` is {victim}, but there are {contenders} contenders")))
+            }
+            None => Ok(case),
+        },
         (CASE, count) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),
         (other, _) => Err(wrong(format!("case version {other}, and this program knows {CASE}"))),
     }

@@ -31,7 +31,7 @@ fn kind(event: &str) -> EventKind {
 pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
     let mut all = Vec::new();
     for (number, (contender, event)) in events.iter().enumerate() {
-        let mut add = |act| all.push(Decision { act, at: event.clone() });
+        let mut add = |act| all.push(Decision::new(act, event));
         match kind(event) {
             EventKind::Request => {
                 add(Act::LoseRequest);
@@ -50,6 +50,18 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
         if kind(event) != EventKind::Release {
             later.for_each(|(_, past)| add(Act::Delay { past: past.clone() }));
         }
+    }
+    all
+}
+
+/// Ends of other contenders at each event of a run: a node may disappear between two messages of a contender that
+/// watches it, while a third contender holds the lock.
+pub fn ends_of_others(events: &[(usize, String)], contenders: usize) -> Vec<Decision> {
+    let mut all = Vec::new();
+    for (number, (contender, event)) in events.iter().enumerate() {
+        let others =
+            (0..contenders).filter(|other| other != contender && has_node(&events[..number], *other));
+        all.extend(others.map(|other| Decision { victim: Some(other), ..Decision::new(Act::Kill, event) }));
     }
     all
 }
@@ -145,6 +157,19 @@ mod tests {
             [&["lost request", "lost reply"], &ends[..], &["delayed message"]].concat()
         );
         assert_eq!(at("c2: notification, c1.node1 deleted"), [&["cut connection"], &ends[..]].concat());
+    }
+
+    #[test]
+    fn another_contender_ends_at_each_event_while_it_has_a_node() {
+        let run = events(&[
+            (1, "c2: create own node"),
+            (1, "c2: create own node, reply"),
+            (2, "c3: getChildren lock"),
+            (1, "c2: delete c2.node1, reply"),
+            (2, "c3: exists c2.node1"),
+        ]);
+        let end = Decision { victim: Some(1), ..Decision::new(Act::Kill, "c3: getChildren lock") };
+        assert_eq!(ends_of_others(&run, 3), [end]);
     }
 
     #[test]

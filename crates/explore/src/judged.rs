@@ -1,11 +1,14 @@
 //! The verdict on one schedule: the judge of histories decides whether the lock excluded.
 
 use zklockbench_core::catalog::{Holders, LockCard, Params};
-use zklockbench_judge::history::{Breach, Checker, HistoryEnd};
+use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd};
 use zklockbench_locks::leases_of;
 use zklockbench_record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What,
 };
+
+/// Line of the first action: a history begins with its header.
+const FIRST_LINE: usize = 2;
 
 /// Actions of contenders, with a clock that counts them.
 #[derive(Debug)]
@@ -37,6 +40,17 @@ pub struct Exclusion {
     pub violations: u64,
     /// Overlaps with a holder whose session had ended, which no lock prevents.
     pub zombies: u64,
+    /// The first violation.
+    pub first: Option<Intrusion>,
+}
+
+/// An entry while another contender held the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intrusion {
+    pub intruder: usize,
+    pub holder: Option<usize>,
+    /// Number of entries before it.
+    pub entry: usize,
 }
 
 /// Kind of the lock that a card describes.
@@ -63,7 +77,7 @@ impl Deeds {
         let locks = [(LOCK.to_owned(), self.kind)].into();
         let mut checker = Checker::new(&Header { complete: Some(true), locks });
         for (number, (contender, deed)) in self.all.iter().enumerate() {
-            let number = number as u64 + 2;
+            let number = (number + FIRST_LINE) as u64;
             let (state, what) = what(LOCK, *deed);
             let event = Event {
                 t_us: number * 10,
@@ -79,7 +93,21 @@ impl Deeds {
         let judgement = checker.conclude(HistoryEnd::default());
         let count =
             |breach| judgement.findings.iter().filter(|finding| finding.breach == breach).count() as u64;
-        Ok(Exclusion { violations: count(Breach::Violation), zombies: count(Breach::Zombie) })
+        let violation = judgement.findings.iter().find(|finding| finding.breach == Breach::Violation);
+        let first = violation.and_then(|finding| self.intrusion(finding));
+        Ok(Exclusion { violations: count(Breach::Violation), zombies: count(Breach::Zombie), first })
+    }
+
+    /// The latest of the entries that show a violation is the intruder's.
+    fn intrusion(&self, violation: &Finding) -> Option<Intrusion> {
+        let is_entry = |number: &usize| matches!(self.all[*number].1, Deed::Enters { .. });
+        let deeds = violation.lines.iter().map(|line| line.line as usize - FIRST_LINE);
+        let mut entries: Vec<usize> = deeds.filter(is_entry).collect();
+        entries.sort_unstable();
+        let last = entries.pop()?;
+        let who = |number: usize| self.all[number].0;
+        let entry = (0..last).filter(is_entry).count();
+        Some(Intrusion { intruder: who(last), holder: entries.pop().map(who), entry })
     }
 }
 
@@ -117,7 +145,8 @@ mod tests {
     #[test]
     fn an_acquisition_during_a_valid_hold_is_a_violation() {
         let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, ENTERS)];
-        assert_eq!(judged(&deeds), Exclusion { violations: 1, zombies: 0 });
+        let first = Some(Intrusion { intruder: 1, holder: Some(0), entry: 1 });
+        assert_eq!(judged(&deeds), Exclusion { violations: 1, zombies: 0, first });
     }
 
     #[test]
@@ -131,7 +160,7 @@ mod tests {
             (0, Deed::Leaves),
             (0, Deed::HasLeft { is_sure: true }),
         ];
-        assert_eq!(judged(&deeds), Exclusion { violations: 0, zombies: 1 });
+        assert_eq!(judged(&deeds), Exclusion { violations: 0, zombies: 1, first: None });
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod world;
 
 pub use cast::Lock;
 pub use names::contender_name;
-pub use play::{Fault, Outcome};
+pub use play::{Fault, Outcome, RELEASES};
 pub use pool::Site;
 pub use schedule::{Act, Decision, Schedule, TraceStep};
 pub use search::{Explored, Finding, Scope, Tally, class_names, explore, replay};

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::judged::Deed;
+use super::judged::{Deed, Intrusion};
 use super::names::contender_name;
 use super::schedule::{Act, Choice, Decision, Footprint, Schedule, TraceStep};
 use super::stage::{Direction, Stage, Status, Unexplored};
@@ -19,6 +19,8 @@ use zklockbench_core::units::capitalised;
 use zklockbench_core::worded;
 use zklockbench_record::StepKind;
 
+/// How a trace states that a contender has entered.
+pub const HOLDS: &str = "holds the lock";
 /// Name of the event that ends a hold.
 pub const RELEASES: &str = "releases";
 /// More messages than any schedule needs. A lock that polls forever is not explored further.
@@ -53,6 +55,8 @@ pub struct Outcome {
     pub fault: Option<Fault>,
     /// What happened, in one sentence; empty if all promises were kept.
     pub sentence: String,
+    /// Index in the trace of the first entry that was a violation.
+    pub entry: Option<usize>,
     pub zombies: u64,
     /// Why the schedule could not run.
     pub unexplored: Option<String>,
@@ -81,6 +85,8 @@ struct Play<'s, 'w> {
     schedule: &'s Schedule,
     /// Decisions not yet taken.
     open: Vec<Decision>,
+    /// Decisions taken, each with the length of the trace at that time.
+    taken: Vec<(Decision, usize)>,
     path: String,
     /// Contender of the last fault or choice, whose messages are delivered first.
     first: usize,
@@ -103,6 +109,7 @@ pub async fn play(world: &mut World, schedule: &Schedule, usually_left: usize) -
         stage,
         schedule,
         open: schedule.decisions.clone(),
+        taken: Vec::new(),
         path,
         first: 0,
         choices: Vec::new(),
@@ -198,7 +205,7 @@ impl Play<'_, '_> {
             return Ok(());
         };
         match self.due(contender, &name) {
-            Some(decision) => self.fault(contender, direction, &decision).await,
+            Some(decision) => self.fault(decision.victim.unwrap_or(contender), direction, &decision).await,
             None => {
                 self.events.push((contender, name));
                 self.stage.deliver(contender, direction, false);
@@ -211,7 +218,9 @@ impl Play<'_, '_> {
     fn due(&mut self, contender: usize, event: &str) -> Option<Decision> {
         let due = self.open.iter().position(|decision| decision.at == event)?;
         self.first = contender;
-        Some(self.open.remove(due))
+        let decision = self.open.remove(due);
+        self.taken.push((decision.clone(), self.stage.trace.len()));
+        Some(decision)
     }
 
     async fn fault(
@@ -302,7 +311,9 @@ impl Play<'_, '_> {
     async fn end_hold(&mut self, holder: usize) -> Result<(), Unexplored> {
         let name = format!("{}: {RELEASES}", contender_name(holder));
         match self.due(holder, &name) {
-            Some(decision) => self.fault(holder, Direction::ToServer, &decision).await,
+            Some(decision) => {
+                self.fault(decision.victim.unwrap_or(holder), Direction::ToServer, &decision).await
+            }
             None => {
                 self.events.push((holder, name));
                 self.release(holder);
@@ -484,12 +495,15 @@ impl Play<'_, '_> {
         } else {
             (aftermath.left.len() > usually_left).then_some(Fault::NodeLeft)
         };
-        let sentence = fault.map_or_else(String::new, |fault| self.sentence(fault, &aftermath.left));
+        let sentence =
+            fault.map_or_else(String::new, |fault| self.sentence(fault, exclusion.first, &aftermath.left));
+        let entry = exclusion.first.map(|first| self.entry_step(first));
         Outcome {
             schedule: self.schedule.clone(),
             trace: std::mem::take(&mut self.stage.trace),
             fault,
             sentence,
+            entry,
             zombies: exclusion.zombies,
             unexplored,
             impossible: self.missed.first().cloned(),
@@ -499,16 +513,26 @@ impl Play<'_, '_> {
         }
     }
 
-    fn sentence(&self, fault: Fault, left: &[String]) -> String {
-        let happened = self.schedule.decisions.iter().filter(|decision| !self.open.contains(decision));
-        let cause = happened.map(cause).collect::<Vec<_>>().join(", and ");
+    /// Index of that entry in the trace.
+    fn entry_step(&self, entry: Intrusion) -> usize {
+        let trace = self.stage.trace.iter().enumerate();
+        let mut entries = trace.filter(|(_, step)| step.what == HOLDS).map(|(number, _)| number);
+        entries.nth(entry.entry).unwrap_or(self.stage.trace.len())
+    }
+
+    /// Only faults before the first violation can have caused it.
+    fn sentence(&self, fault: Fault, first: Option<Intrusion>, left: &[String]) -> String {
+        let until = first.map_or(usize::MAX, |first| self.entry_step(first));
+        let happened = self.taken.iter().filter(|(_, at)| *at < until);
+        let cause = happened.map(|(decision, _)| cause(decision)).collect::<Vec<_>>().join(", and ");
         let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
         let nodes = if left.is_empty() { String::new() } else { format!("; left: {}", left.join(", ")) };
         let what = match fault {
             Fault::Violated => {
-                let entered = self.stage.trace.iter().rev().find(|step| step.what == "holds the lock");
-                let who = entered.map_or_else(String::new, |step| contender_name(step.contender));
-                format!("{who} entered while another contender held the lock")
+                let name = |who: Option<usize>, other: &str| who.map_or(other.to_owned(), contender_name);
+                let intruder = name(first.map(|first| first.intruder), "a contender");
+                let holder = name(first.and_then(|first| first.holder), "another contender");
+                format!("{intruder} entered while {holder} held the lock")
             }
             Fault::Stuck => {
                 let who = self.stuck.map_or_else(|| "a newcomer".to_owned(), contender_name);
@@ -554,6 +578,9 @@ fn parent(path: &str) -> String {
 /// A fault as a clause: `the reply to "c1: create own node" was lost`.
 fn cause(decision: &Decision) -> String {
     let (who, what) = decision.at.split_once(": ").unwrap_or(("", &decision.at));
+    if let Some(victim) = decision.victim {
+        return format!("{} was killed before {who}'s `{what}`", contender_name(victim));
+    }
     match &decision.act {
         Act::LoseRequest => format!("{who}'s `{what}` was lost"),
         Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost"),
@@ -575,6 +602,7 @@ impl Outcome {
             trace: Vec::new(),
             fault: None,
             sentence: String::new(),
+            entry: None,
             zombies: 0,
             unexplored: None,
             impossible: None,

@@ -63,6 +63,16 @@ pub struct Decision {
     #[serde(flatten)]
     pub act: Act,
     pub at: String,
+    /// Number of the contender that the fault hits; `None`: the event's own contender.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim: Option<usize>,
+}
+
+impl Decision {
+    /// A fault that hits the event's own contender.
+    pub fn new(act: Act, at: impl Into<String>) -> Self {
+        Self { act, at: at.into(), victim: None }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -157,10 +167,11 @@ mod tests {
     fn a_written_schedule_is_read_back_unchanged() {
         let delay = Act::Delay { past: "c1: delete c1.node1".into() };
         let decisions = vec![
-            Decision { act: Act::LoseReply, at: "c2: create own node".into() },
-            Decision { act: delay, at: "c2: getChildren lock".into() },
+            Decision::new(Act::LoseReply, "c2: create own node"),
+            Decision::new(delay, "c2: getChildren lock"),
+            Decision { victim: Some(1), ..Decision::new(Act::Kill, "c3: exists c2.node1") },
         ];
-        let schedule = Schedule::with(2, decisions);
+        let schedule = Schedule::with(3, decisions);
         let text = serde_json::to_string(&schedule).unwrap();
         assert!(text.contains(r#"{"do":"lose-reply","at":"c2: create own node"}"#), "{text}");
         assert_eq!(serde_json::from_str::<Schedule>(&text).unwrap(), schedule);

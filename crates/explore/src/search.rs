@@ -8,15 +8,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::candidates::{OpenOrder, pairs, single_faults};
+use super::candidates::{OpenOrder, ends_of_others, pairs, single_faults};
 use super::play::{Fault, Outcome};
 use super::pool::{Pool, Site};
-use super::schedule::{Act, Schedule, TraceStep};
+use super::schedule::{Act, Decision, Schedule, TraceStep};
 use super::world::Pace;
 use zklockbench_core::error::Error;
 
 /// Number of undisturbed runs.
 const UNDISTURBED: usize = 2;
+/// A holder, a waiter that disappears, and the waiter behind it.
+const WITH_A_MIDDLE: usize = 3;
 /// Number of repetitions that must agree with the first run before a finding is reported.
 const REPEATED: usize = 2;
 /// Time for the repetitions of a finding, and for all findings together, which may exceed the budget; as a multiple of
@@ -26,6 +28,7 @@ const ALL_REPEAT_WITHIN: u32 = 16;
 const ORDERS: &str = "orders";
 const PAIRS: &str = "pairs of faults";
 const NO_FAULT: &str = "undisturbed";
+const OUT_OF_TIME: &str = "the budget ended first";
 
 /// Counts of one class of schedules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -61,6 +64,9 @@ pub struct Finding {
     pub sentence: String,
     pub schedule: Schedule,
     pub trace: Vec<TraceStep>,
+    /// Index in the trace of the first entry that was a violation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<usize>,
     /// Number of schedules that break the promise in the same way.
     pub alike: u64,
 }
@@ -109,21 +115,30 @@ pub struct Scope {
 /// # Errors If the ensemble refuses, or if an undisturbed run fails.
 pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Result<Explored, Error> {
     let began = Instant::now();
+    let most = site.contenders.max(WITH_A_MIDDLE);
     let mut search = Search {
-        pool: Pool::start(site),
+        pool: Pool::start(&Site { contenders: most, ..site.clone() }),
         deadline: began + scope.budget,
         ends_at_last: began + scope.budget + ALL_REPEAT_WITHIN * Pace::of(&site.lock).stuck_after,
         is_stopped: &is_stopped,
         site,
-        usually_left: 0,
+        usually_left: HashMap::new(),
         runs: 0,
         classes: BTreeMap::new(),
         findings: HashMap::new(),
         unexplored: BTreeMap::new(),
     };
-    let undisturbed = search.undisturbed()?;
-    let singles = search.single_faults(&undisturbed)?;
+    let undisturbed = search.undisturbed(site.contenders)?;
+    // Delays come last: there are many, and they find the fewest failures.
+    let (delays, faults): (Vec<_>, Vec<_>) = single_faults(&undisturbed.events)
+        .into_iter()
+        .partition(|decision| matches!(decision.act, Act::Delay { .. }));
+    let mut singles = search.single_faults(site.contenders, faults)?;
+    let with_a_middle =
+        if most == site.contenders { undisturbed.clone() } else { search.undisturbed(most)? };
+    search.single_faults(most, ends_of_others(&with_a_middle.events, most))?;
     search.orders()?;
+    singles.extend(search.single_faults(site.contenders, delays)?);
     if scope.pairs {
         search.pairs(&singles, &undisturbed)?;
     }
@@ -171,7 +186,8 @@ struct Search<'a> {
     ends_at_last: Instant,
     is_stopped: &'a dyn Fn() -> bool,
     site: &'a Site,
-    usually_left: usize,
+    /// Nodes that finished contenders keep in an undisturbed run, by the number of contenders.
+    usually_left: HashMap<usize, usize>,
     runs: u64,
     classes: BTreeMap<String, Tally>,
     findings: HashMap<(String, Fault), Finding>,
@@ -195,33 +211,32 @@ impl Search<'_> {
         Ok(None)
     }
 
-    fn undisturbed(&mut self) -> Result<Outcome, Error> {
+    /// Adds a schedule to those that wait for a world.
+    fn add(&self, schedule: Schedule) {
+        let usually_left = self.usually_left.get(&schedule.contenders).copied().unwrap_or(usize::MAX);
+        self.pool.add(schedule, usually_left);
+    }
+
+    fn undisturbed(&mut self, contenders: usize) -> Result<Outcome, Error> {
         let mut runs = Vec::new();
         for _ in 0..UNDISTURBED {
-            self.pool.add(Schedule::undisturbed(self.site.contenders), usize::MAX);
-            let run = self.next()?.ok_or_else(|| {
-                Error::environment(
-                    "no time was left for an undisturbed \
-                run",
-                )
-            })?;
-            runs.push(carried_out(run)?);
+            self.add(Schedule::undisturbed(contenders));
+            let run = self.next()?;
+            runs.push(carried_out(
+                run.ok_or_else(|| Error::environment("no time was left for an undisturbed run"))?,
+            )?);
         }
         let first = runs.remove(0);
-        self.usually_left = first.left.len();
+        self.usually_left.insert(contenders, first.left.len());
         if first.class() != runs[0].class() {
             let note = "two undisturbed runs differed: the lock's clients act on their own clock".to_owned();
-            *self.unexplored.entry(note).or_default() += 1;
+            self.not_explored(&note, 1);
         }
         self.count(NO_FAULT, first.clone())?;
         Ok(first)
     }
 
-    fn single_faults(&mut self, undisturbed: &Outcome) -> Result<Vec<Outcome>, Error> {
-        let mut decisions = single_faults(&undisturbed.events);
-        // Delays come last: there are many, and they find the fewest failures.
-        decisions.sort_by_key(|decision| matches!(decision.act, Act::Delay { .. }));
-        let contenders = self.site.contenders;
+    fn single_faults(&mut self, contenders: usize, decisions: Vec<Decision>) -> Result<Vec<Outcome>, Error> {
         let schedules = decisions.into_iter().map(|decision| Schedule::with(contenders, vec![decision]));
         self.all(schedules.collect())
     }
@@ -242,7 +257,7 @@ impl Search<'_> {
     fn all(&mut self, schedules: Vec<Schedule>) -> Result<Vec<Outcome>, Error> {
         let mut open: HashSet<Schedule> = schedules.iter().cloned().collect();
         let mut outcomes = Vec::with_capacity(schedules.len());
-        schedules.into_iter().for_each(|schedule| self.pool.add(schedule, self.usually_left));
+        schedules.into_iter().for_each(|schedule| self.add(schedule));
         while !open.is_empty() {
             let Some(outcome) = self.next()? else { break };
             if open.remove(&outcome.schedule) {
@@ -252,6 +267,7 @@ impl Search<'_> {
         self.pool.forget();
         for schedule in &open {
             self.tally(class_of(schedule)).unexplored += 1;
+            self.not_explored(OUT_OF_TIME, 1);
         }
         for outcome in &outcomes {
             self.count(class_of(&outcome.schedule), outcome.clone())?;
@@ -267,7 +283,7 @@ impl Search<'_> {
         let mut open = vec![OpenOrder::start()];
         loop {
             for order in open.drain(..) {
-                self.pool.add(Schedule::in_order(contenders, order.prefix.clone()), self.usually_left);
+                self.add(Schedule::in_order(contenders, order.prefix.clone()));
                 under_way.insert(order.prefix.clone(), order);
             }
             if under_way.is_empty() {
@@ -275,7 +291,9 @@ impl Search<'_> {
             }
             let Some(run) = self.next()? else {
                 self.pool.forget();
-                self.tally(ORDERS).unexplored += under_way.len() as u64;
+                let count = under_way.len() as u64;
+                self.tally(ORDERS).unexplored += count;
+                self.not_explored(OUT_OF_TIME, count);
                 break;
             };
             // Schedules for which no time was left may still end.
@@ -292,6 +310,10 @@ impl Search<'_> {
         failed.into_iter().try_for_each(|run| self.count(ORDERS, run))
     }
 
+    fn not_explored(&mut self, why: &str, count: u64) {
+        *self.unexplored.entry(why.to_owned()).or_default() += count;
+    }
+
     /// Counts an outcome. A failure is repeated, and becomes a finding if it recurs each time.
     fn count(&mut self, class: &str, outcome: Outcome) -> Result<(), Error> {
         let Some(fault) = outcome.fault else {
@@ -299,7 +321,7 @@ impl Search<'_> {
             match (outcome.unexplored, outcome.impossible) {
                 (Some(why), _) => {
                     tally.unexplored += 1;
-                    *self.unexplored.entry(why).or_default() += 1;
+                    self.not_explored(&why, 1);
                 }
                 (None, Some(_)) => tally.impossible += 1,
                 (None, None) => {
@@ -312,6 +334,8 @@ impl Search<'_> {
         let known = self.findings.contains_key(&(class.to_owned(), fault));
         if !known && !self.happens_again(&outcome, fault)? {
             self.tally(class).flaky += 1;
+            let once = format!("{}, but did not recur: {}", fault.word(), outcome.sentence);
+            self.not_explored(once.trim_end_matches('.'), 1);
             return Ok(());
         }
         let tally = self.tally(class);
@@ -328,7 +352,7 @@ impl Search<'_> {
         // Confirming a finding may exceed the budget.
         let enough = Instant::now() + REPEATS_WITHIN * Pace::of(&self.site.lock).stuck_after;
         self.deadline = self.deadline.max(enough.min(self.ends_at_last));
-        (0..REPEATED).for_each(|_| self.pool.add(outcome.schedule.clone(), self.usually_left));
+        (0..REPEATED).for_each(|_| self.add(outcome.schedule.clone()));
         let mut agreed = 0;
         while agreed < REPEATED {
             match self.next()? {
@@ -346,6 +370,7 @@ impl Search<'_> {
             sentence: outcome.sentence.clone(),
             schedule: outcome.schedule.clone(),
             trace: outcome.trace.clone(),
+            entry: outcome.entry,
             alike: 0,
         });
         found.alike += 1;
@@ -356,6 +381,7 @@ impl Search<'_> {
                 sentence: outcome.sentence,
                 schedule: outcome.schedule,
                 trace: outcome.trace,
+                entry: outcome.entry,
                 alike,
             };
         }

@@ -10,6 +10,7 @@ use super::cast::Report;
 use super::judged::{Deed, Deeds, kind_of};
 use super::names::{Names, contender_name};
 use super::net::{ConnId, NetEvent};
+use super::play::HOLDS;
 use super::schedule::TraceStep;
 use super::wire::{self, Answer, Request, error_name};
 use super::world::World;
@@ -511,7 +512,7 @@ impl<'w> Stage<'w> {
             Report::Opened(Ok(())) => Status::Idle,
             Report::Opened(Err(why)) => Status::Done(Some(format!("no session: {why}"))),
             Report::Acquired(token) => {
-                self.note(contender, StepKind::Deed, "holds the lock");
+                self.note(contender, StepKind::Deed, HOLDS);
                 // It has used a new session, so it knows that its node is gone: nothing excuses it.
                 if self.all[contender].has_lost_right && self.all[contender].is_answered_since {
                     self.deeds.add(contender, Deed::GainsRight);

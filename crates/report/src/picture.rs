@@ -52,7 +52,7 @@ impl From<&Timeline> for Picture {
 pub fn timeline_text(timeline: &Timeline) -> String {
     let picture = Picture::from(timeline);
     let summary = super::table::wrapped(&one_line(&headline(timeline)), "", WIDTH);
-    format!("{summary}\n\n{}{LEGEND}  ▒ both inside\n", picture.text())
+    format!("{summary}\n\n{}{}\n", picture.text(), picture.legend())
 }
 
 /// What happened, with the length of the overlap.
@@ -75,16 +75,31 @@ impl Picture {
         self.rows.iter().any(|row| row.at.is_some())
     }
 
+    fn is_shaded(&self) -> bool {
+        self.rows.iter().any(|row| row.is_shaded)
+    }
+
+    pub fn legend(&self) -> String {
+        format!("{MARKS}{}", if self.is_shaded() { "  ▒ both inside" } else { "" })
+    }
+
     /// Text of at most 80 columns.
     pub fn text(&self) -> String {
-        let left = if self.has_times() { TIMES } else { 0 };
+        let is_shaded = self.is_shaded();
+        let left = match (self.has_times(), is_shaded) {
+            (true, _) => TIMES,
+            (false, true) => 2,
+            (false, false) => 0,
+        };
         let lane = (WIDTH - left) / self.lanes.len().max(1);
         let heads: Vec<String> =
             self.lanes.iter().map(|name| format!("{:<lane$}", shown(name, lane.saturating_sub(2)))).collect();
         let mut text = format!("{:left$}{}\n", "", heads.concat().trim_end());
         for row in &self.rows {
+            let shade = if row.is_shaded { '▒' } else { ' ' };
             let at = match &row.at {
-                Some(at) => format!("{at:>10} {} ", if row.is_shaded { '▒' } else { ' ' }),
+                Some(at) => format!("{at:>10} {shade} "),
+                None if is_shaded => format!("{shade} "),
                 None => String::new(),
             };
             let room = if row.lane.is_some() { lane.saturating_sub(2) } else { WIDTH - left };
@@ -140,7 +155,7 @@ fn mark(kind: StepKind) -> char {
 }
 
 /// What the marks mean.
-pub const LEGEND: &str = "→ request  ← reply  ◁ notification  ✗ lost  ■ contender  ! fault";
+const MARKS: &str = "→ request  ← reply  ◁ notification  ✗ lost  ■ contender  ! fault";
 
 const ROW: usize = 22;
 const HEAD: usize = 34;
