@@ -671,7 +671,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn the_command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -337,7 +337,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_leaves_that_a_terminal_would_obey(text: String, before in "[a-z\u{1b}\u{9b}\n\r\t\u{202e}]*") {
+        fn no_output_contains_a_sequence_that_a_terminal_would_obey(text: String, before in "[a-z\u{1b}\u{9b}\n\r\t\u{202e}]*") {
             let text = before + &text;
             let is_read = |c: char| matches!(c, '\n' | '\t') || units::is_harmless(c);
             prop_assert!(harmless(&text, false).chars().all(is_read));

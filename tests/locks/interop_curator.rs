@@ -70,7 +70,7 @@ async fn obedient(scene: &Scene) -> Obedient {
 }
 
 #[test]
-fn readers_of_both_hold_together_and_a_writer_between_them_keeps_its_position() {
+fn readers_of_both_clients_hold_together_and_a_writer_between_them_keeps_its_position() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
         // Given a reader of each kind inside

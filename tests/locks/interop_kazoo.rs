@@ -104,7 +104,7 @@ async fn obedient(python: &str, scene: &Scene) -> Obedient {
 }
 
 #[test]
-fn readers_of_both_hold_together_and_our_writer_waits_for_pythons_reader() {
+fn readers_of_both_clients_hold_together_and_our_writer_waits_for_pythons_reader() {
     let Some(python) = foreign::python() else { return };
     on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;

@@ -20,7 +20,7 @@ async fn tries(one: &mut Contender) -> Acquired {
 }
 
 #[test]
-fn try_of_every_exclusive_lock_leaves_a_held_one_at_once_and_gets_a_free_one() {
+fn try_of_every_exclusive_lock_fails_at_once_if_held_and_succeeds_if_free() {
     let exclusive = STRATEGIES
         .iter()
         .map(|entry| entry.card)
@@ -48,7 +48,7 @@ fn try_of_every_exclusive_lock_leaves_a_held_one_at_once_and_gets_a_free_one() {
 }
 
 #[tokio::test]
-async fn failed_tries_are_evidence_and_no_waits() {
+async fn failed_tries_are_evidence_but_not_waits() {
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 6\nhold = \"30ms\"\nthink = \"10ms\"\n\
          acquire_timeout = \"0s\"\nduration = \"3s\"\n",

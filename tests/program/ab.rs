@@ -156,7 +156,7 @@ fn a_kill_ends_the_current_run_and_its_servers() {
 }
 
 #[test]
-fn another_binary_gets_only_options_that_it_knows_and_must_leave_results() {
+fn another_binary_gets_only_options_that_it_knows_and_must_write_results() {
     // Given a binary that fails with a reason
     let bench = Bench::with(SHORT);
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\

@@ -212,7 +212,7 @@ fn applies(condition: Option<&str>, known: &BTreeMap<String, String>, failed: bo
 }
 
 #[test]
-fn each_step_of_the_action_gives_the_program_what_its_inputs_say() {
+fn each_step_of_the_action_passes_its_inputs_to_the_program() {
     // Given a program that writes down how it is called, and exits as it is told
     let bench = tempfile::tempdir().unwrap();
     let [program, calls, code] = ["program", "calls", "code"].map(|name| bench.path().join(name));
@@ -273,7 +273,7 @@ fn each_step_of_the_action_gives_the_program_what_its_inputs_say() {
 
 #[test]
 #[ignore = "long: four runs of the action"]
-fn the_action_stores_a_baseline_and_passes_fails_and_starts_again_on_another_processor() {
+fn the_action_stores_a_baseline_passes_fails_and_starts_over_on_another_processor() {
     let repository = Repository::new(env!("CARGO_BIN_EXE_zklockbench"));
     std::fs::write(repository.path("work/short.toml"), SHORT).unwrap();
     let inputs =

@@ -177,7 +177,7 @@ fn each_check_finds_a_lie() {
 }
 
 #[test]
-fn two_inside_at_once_are_shown_step_by_step() {
+fn two_simultaneous_holders_are_shown_step_by_step() {
     let Some(python) = foreign::python() else { return };
     let checked = check(&Bench::new(), &lying(python, "grants-without-a-lock"), "Lock", &["exclusion"]);
     let timeline = &checked.finding("exclusion")["timeline"];

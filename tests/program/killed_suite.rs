@@ -186,7 +186,7 @@ fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
 }
 
 #[test]
-fn nodes_of_killed_runs_go_with_their_sessions_and_clean_removes_the_roots() {
+fn nodes_of_killed_runs_end_with_their_sessions_and_clean_removes_the_roots() {
     let connect = ensemble::place_on_shared();
     let kinds: Vec<FaultCard> =
         fault::cards().into_iter().filter(|card| !card.needs.reaches_servers()).collect();

@@ -114,7 +114,7 @@ fn code(output: &Output) -> Option<i32> {
 }
 
 #[tokio::test]
-async fn four_workers_make_the_load_of_one_and_servers_agree_with_their_counts() {
+async fn four_workers_share_the_load_of_one_and_servers_agree_with_their_counts() {
     // Given servers that no other test uses
     let local = ensemble::start(3).await;
     let connect = local.connect();

@@ -333,7 +333,7 @@ fn dashboard_queries() -> Vec<String> {
 }
 
 #[test]
-fn the_dashboard_asks_only_for_metrics_and_labels_that_a_run_exports() {
+fn the_dashboard_queries_only_metrics_and_labels_that_a_run_exports() {
     let text = live().render(records::began());
     // Labels by the name of the samples that have them; a server adds the instance.
     let mut exported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -418,7 +418,7 @@ fn overloaded(like: &Trial) -> Trial {
 }
 
 #[test]
-fn without_a_gate_on_it_the_whole_comparison_is_a_gate() {
+fn the_whole_comparison_is_a_gate_if_no_other_gate_covers_it() {
     let came_to = |slow: Option<&str>, repetitions: u32| -> Outcome {
         let mut world = compared(repetitions);
         slow.into_iter().for_each(|label| slower(&mut world, label));

@@ -405,7 +405,7 @@ fn a_late_generator_spoils_no_wait_that_meets_the_objective() {
 }
 
 #[test]
-fn a_load_that_holds_exceed_needs_no_measurement() {
+fn a_load_with_impossibly_long_holds_needs_no_measurement() {
     for (clients, rate, locks, says) in [
         (400, 120.0, 2, "each lock would be held for 120 % of the time"),
         (2, 150.0, 10, "3 locks would be held at any time, and there are 2 clients to hold them"),
@@ -514,7 +514,7 @@ fn only_a_constant_delay_for_every_client_is_an_added_round_trip_time() {
 }
 
 #[test]
-fn the_headroom_interval_covers_it_and_narrows_with_longer_trials() {
+fn the_interval_covers_the_headroom_and_narrows_with_longer_trials() {
     let evidence = sound();
     let width = |arrivals: f64| {
         let effort = Effort { arrivals, ..LITTLE };

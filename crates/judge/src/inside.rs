@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn two_more_leases_do_not_fit_beside_three_of_four() {
+    fn two_leases_do_not_fit_when_three_of_four_are_taken() {
         // Three of four leases are taken: one more fits, two do not.
         let mut inside = Inside::new(LockKind::Semaphore(4));
         inside.enter(1, writer(3), 10, Evidence::Certain, 'a');

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_if_it_is_refused() {
+    fn damage_is_an_error_in_strict_mode() {
         let mut damages = Damages { are_refused: true, ..Damages::default() };
         let refused = damages.note("log.1".into(), 16, "a damaged record").unwrap_err().to_string();
         assert_eq!(refused, "log.1: a damaged record at byte 16; leave --strict out to go on without it");

@@ -517,7 +517,7 @@ mod tests {
     use zklockbench_zk::{Access, Secret};
 
     #[test]
-    fn refusal_for_lack_of_rights_names_the_option() {
+    fn missing_permission_error_names_the_option() {
         let message_for = |digest: Option<Secret>| {
             let access = Access { digest, ..Access::default() };
             let target = Target { connect: "zk:1".into(), access };

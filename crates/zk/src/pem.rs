@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_other_formats_are_refused_with_what_to_do() {
+    fn files_in_other_formats_are_refused_with_a_remedy() {
         const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
         const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
         for (contents, role, expected) in [

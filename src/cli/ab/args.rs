@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_written_with_or_without_its_sign() {
+    fn a_share_may_have_a_percent_sign() {
         for text in ["3%", "3 %", "0.03", " 3%"] {
             assert!((share(text).unwrap() - 0.03).abs() < 1e-12, "{text}");
         }

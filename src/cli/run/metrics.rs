@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_never_ask_delay_neither_others_nor_the_end() {
+    fn silent_clients_delay_neither_others_nor_the_end() {
         let endpoint = endpoint();
         let mut silent: Vec<TcpStream> =
             (0..3 * AT_ONCE).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();

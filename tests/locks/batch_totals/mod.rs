@@ -112,7 +112,7 @@ fn assert_exclusion(trial: &Trial) {
 }
 
 #[tokio::test]
-async fn model_of_polling_with_jitter_leaves_only_the_reads_open() {
+async fn model_of_polling_with_jitter_predicts_all_but_the_reads() {
     let trial = batch("{ name = \"polling\", jitter = \"half\" }", 10).await;
     assert_exclusion(&trial);
     let of = |what: Counted| trial.accounting.iter().find(|line| line.what == what).unwrap();

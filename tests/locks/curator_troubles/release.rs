@@ -74,7 +74,7 @@ fn curator_678_reproduced_with_java_for_a_lost_delete_although_the_next_acquire_
 }
 
 #[test]
-fn curator_678_the_same_in_our_mutex_where_a_failed_release_deletes_its_node_in_the_background() {
+fn curator_678_reproduced_with_our_mutex_where_a_failed_release_deletes_its_node_in_the_background() {
     behind_wire(async |scene, proxy| {
         // Given a contender of ours that does not retry requests, and a waiter
         let no_retries = Params::from([

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_holds_fails_or_is_unknown_by_the_intervals_of_its_figures() {
+    fn intervals_of_its_metrics_decide_a_condition() {
         // Given a metric between 1.5 and 2.5, and exact ones
         let wide = Figure::median("", &[1.5, 2.5], Of::Amount).unwrap();
         let (none, long) = (Figure::new("", 0.0, Of::Amount), Figure::new("", 2e6, Of::Us));

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_objective_is_written_as_a_gate_is() {
+    fn an_objective_has_the_syntax_of_a_gate() {
         let read = objective("wait.p99<200ms").unwrap();
         assert_eq!((read.limit, read.relation), (200_000.0, Relation::Less));
         assert!(read.holds(199_999.0) && !read.holds(200_000.0));

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn few_or_non_finite_values_are_too_short() {
+    fn series_with_few_or_non_finite_values_are_too_short() {
         assert_eq!(truncation(&[]), Truncation::TooShort);
         assert_eq!(truncation(&[1.0; 49]), Truncation::TooShort);
         assert_eq!(truncation(&[1.0; 50]), Truncation::At(0));

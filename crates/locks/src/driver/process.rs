@@ -508,7 +508,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_driver_is_asked_answers_and_ends_when_its_input_does() {
+    async fn a_driver_answers_requests_and_exits_when_its_input_ends() {
         let echo = r#"while read line; do
             id=${line#*\"id\":}; id=${id%%[,\}]*}; echo "{\"id\":$id,\"ok\":{\"now\":7}}"; done"#;
         let process = Process::start_here(&driver(echo)).unwrap();
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_that_is_over_stays_so() {
+    async fn an_ended_session_stays_ended() {
         let events = ["suspended", "connected", "expired", "connected"];
         let events =
             events.map(|what| format!(r#"echo '{{"t":"event","c":0,"what":"{what}","session":"0x7fe"}}'; "#));

@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_done_or_not_and_unknown_fields_do_not_matter() {
+    fn an_answer_succeeds_or_fails_and_unknown_fields_are_ignored() {
         let read = |line: &str| Line::read(line.as_bytes());
         assert!(matches!(read(r#"{"id":1,"ok":{"token":"12","later":1},"later":2}"#), Ok(Line::Answer(_))));
         assert!(read(r#"{"id":1}"#).is_err() && read(r#"{"id":1,"ok":{},"err":"busy"}"#).is_err());

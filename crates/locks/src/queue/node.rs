@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn predecessor_is_the_highest_number_below_the_own_in_any_order() {
+    fn predecessor_has_the_highest_lower_number_in_a_list_in_any_order() {
         let predecessor = node(7).predecessor(&names(&[9, 3, 7, 5])).unwrap();
         assert_eq!(predecessor.as_deref(), Some("n-0000000005"));
         assert_eq!(node(3).predecessor(&names(&[9, 3, 7])).unwrap(), None);
     }
 
     #[test]
-    fn list_without_the_own_node_never_means_held() {
+    fn contender_missing_from_its_list_never_holds() {
         assert_eq!(node(3).predecessor(&Names::default()), Err(Failure::OwnNodeMissing));
         assert_eq!(node(3).predecessor(&names(&[4])), Err(Failure::OwnNodeMissing));
     }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_before_is_sorted_and_requires_the_own_node() {
+    fn nearest_before_is_sorted_and_requires_the_contenders_node() {
         assert_eq!(node(7).nearest_before(&names(&[9, 3, 7, 5]), 1).unwrap(), ["n-0000000005"]);
         assert!(node(3).nearest_before(&names(&[9, 3, 7]), 2).unwrap().is_empty());
         assert_eq!(node(3).nearest_before(&names(&[2]), 2), Err(Failure::OwnNodeMissing));

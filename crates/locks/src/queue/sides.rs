@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn list_without_the_own_node_never_means_held() {
+    fn contender_missing_from_its_list_never_holds() {
         let awaited = SIDES.awaited(&node('R', 9), Mode::Read, Watched::Last, &queue());
         assert_eq!(awaited, Err(Failure::OwnNodeMissing));
     }
