@@ -393,7 +393,7 @@ fn factor(text: &str) -> Result<f64, String> {
     number
         .ok()
         .filter(|factor| (1.1..=1e6).contains(factor))
-        .ok_or_else(|| format!("`{text}` is not a factor; give one from 1.1 on, such as 3x"))
+        .ok_or_else(|| format!("`{text}` is not a factor; give at least 1.1, such as 3x"))
 }
 
 fn alpha(text: &str) -> Result<f64, String> {

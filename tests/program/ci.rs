@@ -155,7 +155,7 @@ fn a_used_port_or_unwritable_output_ends_a_run_before_anything_starts() {
     let address = taken.local_addr().unwrap().to_string();
     for (options, code, why) in [
         (["--metrics", &address], 3, "cannot serve /metrics on 127.0.0.1:"),
-        (["--metrics", "nowhere"], 2, "`nowhere` is no address with a port"),
+        (["--metrics", "nowhere"], 2, "`nowhere` is not an address with a port"),
         (["--junit", "no/such/junit.xml"], 3, "cannot write no/such/junit.xml"),
         (["--github", "--quiet"], 2, "GITHUB_STEP_SUMMARY"),
     ] {

@@ -114,7 +114,7 @@ fn a_new_driver_in_python_passes_and_is_never_overwritten() {
     passes(&bench, &written(&bench, "python", &format!("PYTHON={python}")), "MyLock", &["cancel"]);
     let again = bench.output(&["driver", "new", "new-python", "--language", "go"]);
     assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
-    assert!(stderr(&again).contains("new-python exists already; name a new directory"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("new-python already exists; name a new directory"), "{}", stderr(&again));
     assert!(!bench.path("new-python/go.mod").exists());
 }
 

@@ -49,7 +49,7 @@ impl Damages {
     pub fn note(&mut self, file: String, at: u64, what: &str) -> Result<(), Error> {
         if self.are_refused {
             return Err(Error::usage(format!(
-                "{file}: {what} at byte {at}; leave --strict out to go on without it"
+                "{file}: {what} at byte {at}; leave --strict out to continue without it"
             )));
         }
         self.count += 1;
@@ -274,7 +274,7 @@ mod tests {
     fn damage_is_an_error_in_strict_mode() {
         let mut damages = Damages { are_refused: true, ..Damages::default() };
         let refused = damages.note("log.1".into(), 16, "a damaged record").unwrap_err().to_string();
-        assert_eq!(refused, "log.1: a damaged record at byte 16; leave --strict out to go on without it");
+        assert_eq!(refused, "log.1: a damaged record at byte 16; leave --strict out to continue without it");
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Workspace {
             Err(Error::environment(format!(
                 "{strategy} can't be used on {}: {why}. It joins a queue by one multi that creates a node and sets the \
                  directory's data, and has to find the directory's stat at that transaction in the reply, as ZooKeeper's \
-                 servers tell it. Leave it out, or use join = \"create\"",
+                 servers report it. Leave it out, or use join = \"create\"",
                 self.target.connect
             )))
         })

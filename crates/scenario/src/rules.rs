@@ -72,7 +72,7 @@ fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     match said.load? {
         LoadWord::Closed => {}
         LoadWord::Batch => {
-            let measured = |key: &str| format!("a batch has no `{key}`: every acquisition of it is measured");
+            let measured = |key: &str| format!("a batch has no `{key}`: every acquisition in it is measured");
             refuse(positive(said.warm_up), "warm_up", &measured("warm_up"));
             refuse(positive(said.warm_up_at_most), "warm_up_at_most", &measured("warm_up_at_most"));
             let why = "a batch has no `ramp_up`: contenders queue up one after the other";

@@ -281,7 +281,7 @@ impl Servers {
             EnsembleChoice::Local { servers, data_dir } => {
                 if let Some(kept) = fitting(*servers, data_dir.is_some() || needs.own_servers(), args)? {
                     progress.note(&format!(
-                        "using the ensemble that is up since {} (--fresh starts another)",
+                        "using the ensemble that has been up since {} (--fresh starts another)",
                         kept.since
                     ));
                     return Ok(Self::Kept(kept));

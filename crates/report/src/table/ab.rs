@@ -253,7 +253,7 @@ pub(crate) fn notes(file: &AbFile) -> Vec<String> {
         notes.push(if reached {
             format!("every interval is within ± {until}; only their width decided when to stop")
         } else {
-            format!("± {until} was asked for but not reached")
+            format!("± {until} was requested but not reached")
         });
     }
     notes

@@ -122,7 +122,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     let spread =
         spread.map_or_else(String::new, |spread| format!(", which began within {}", format_micros(spread)));
     Some(format!(
-        "Made by {} on {}{spread}. Handoffs were timed within each worker only: {handoffs} of {}",
+        "Run by {} on {}{spread}. Handoffs were timed within each worker only: {handoffs} of {}",
         counted(workers.of, "worker", "workers"),
         counted(hosts.len(), "host", "hosts"),
         counted(acquired, "acquisition", "acquisitions")
