@@ -22,7 +22,7 @@ use crate::support::{depth, ensemble, trials};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
-    /// Now and then enters without waiting.
+    /// Occasionally enters without waiting.
     EntersEarly,
     ReadersPassWriters,
     /// Admits one more contender than it has leases.

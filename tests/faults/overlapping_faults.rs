@@ -262,7 +262,7 @@ impl Wire {
 }
 
 const BETWEEN: Duration = Duration::from_millis(2);
-/// Enough steps for any running code to be seen.
+/// Number of steps within which any running code is seen.
 const STEPS: u32 = 75;
 
 fn answer(mut stream: TcpStream) {
@@ -333,8 +333,8 @@ async fn overlapping_faults_of_a_connection_end_independently() {
     }
 }
 
-/// Overlaps faults of the second of three servers, or of the servers that the kind chooses. The ensemble is healthy
-/// afterwards.
+/// Overlaps two faults that hit the second of three servers, or the servers that the kind chooses. The ensemble is
+/// healthy afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = FaultReach { processes: Some(local), links, ..reach(&stub, &target) };

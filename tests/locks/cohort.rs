@@ -223,9 +223,9 @@ fn no_process_has_more_than_k_turns_while_another_waits() {
             |waiter| Some(waiter.asked),
             |waiter, passed| (passed.process == waiter.process).then_some(passed.contender),
         );
-        // Each has all that it may have at times, and none ever has more
+        // Each process sometimes has as many turns as allowed, and none ever has more
         assert_eq!((of_node, of_process), (Some(turns), turns), "{size} contenders a process");
-        // And within a process all take turns
+        // And all contenders of a process take turns
         assert_eq!(of_neighbour, 1, "{size} contenders a process, {turns} turns");
     }
 }

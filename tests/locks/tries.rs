@@ -11,7 +11,7 @@ use crate::support::contender::Contender;
 use crate::support::sessions::on_scene;
 use crate::support::trials;
 
-/// Most requests of a try: Curator's semaphore mutex joins a queue and lists leases.
+/// Maximum number of requests of a try: Curator's semaphore mutex joins a queue and lists leases.
 const REQUESTS: usize = 12;
 
 async fn tries(one: &mut Contender) -> Acquired {
@@ -85,6 +85,6 @@ async fn tries_of_an_open_load_beyond_saturation_do_not_pile_up() {
     assert!(!trial.is_unstable(), "{:?}", trial.steady);
     assert_eq!(trial.unserved(), 0);
     let share = figures::WON_SHARE.of(&trial).unwrap();
-    // By Erlang's formula, 1 of 1 + 60/s × 50 ms gets it
+    // By Erlang's formula, one in 1 + 60/s × 50 ms tries gets the lock
     assert!((0.1..=0.4).contains(&share), "{share}");
 }

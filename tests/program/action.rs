@@ -257,7 +257,7 @@ fn each_step_of_the_action_passes_its_inputs_to_the_program() {
     {
         assert!(run.contains(&word), "{word} is missing in {run:?}");
     }
-    // A branch stores nothing; what fails is kept for reading, and no baseline
+    // A branch stores nothing; a failed run is kept for inspection, but not as a baseline
     assert!(!push("feature", "c2", "0", &[]).failed());
     let failed = push("main", "c3", "1", &[]);
     assert!(failed.failed() && failed.uploaded.len() == 2, "{failed:?}");

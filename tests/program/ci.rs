@@ -259,7 +259,8 @@ fn baseline_check_fails_when_the_newest_run_is_slower_than_the_one_before_or_the
     assert!(bench.ends(4, "baseline check").0.contains("no earlier run of `quick`"));
     add(1, 1.5, "slow");
     assert_eq!(bench.ends(1, "baseline check --all").0.matches("Base: ").count(), 1);
-    // As slow as the previous run, and still slower than the oldest run, which is the reference
+    // The newest run is as slow as the previous one, and still slower than the oldest run, which is the
+    // reference
     add(2, 1.5, "as-slow");
     let shown = bench.ends(1, "baseline check --all").0;
     assert!(shown.starts_with("Regressed") && shown.matches("Base: ").count() == 2, "{shown}");

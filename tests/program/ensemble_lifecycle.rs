@@ -140,7 +140,7 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
     assert_eq!(bench.shows("ensemble up --servers 3"), up);
     bench.ends(3, "ensemble up --servers 1");
-    // Or reports why it is not the requested ensemble
+    // Or reports why it is not the requested one
     bench.shows("ensemble up --data-dir data");
     let (_, elsewhere) = bench.ends(3, "ensemble up --data-dir /");
     assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");

@@ -425,7 +425,7 @@ fn workers_may_meet_on_another_ensemble() {
     ended(workers).iter().for_each(went_through);
     went_through(&job.merge());
     let [one, other] = [0, 1].map(|index| only(&read(&job.part(index)).unwrap()).steady.clone().unwrap());
-    // Both measure from the same time of the load on
+    // Both start to measure at the same time of the load
     assert_eq!((one.warm_up_us, one.slot_us), (2_000_000, other.slot_us));
     assert_eq!(one.warm_up_us, other.warm_up_us);
 }

@@ -313,7 +313,7 @@ fn prometheus_own_parser_reads_the_metrics_and_their_names() {
     let parse = PARSE.replace("openmetrics.parser", "parser");
     let read = feed(&python, &parse, &openmetrics::plain(&openmetrics::render(&example())));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
-    // And the parser is one
+    // And the parser does refuse something else
     let broken = openmetrics::render(&example()).replace("# EOF", "");
     assert_eq!(feed(&python, PARSE, &broken), "");
 }

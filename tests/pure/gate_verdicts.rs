@@ -454,7 +454,7 @@ fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
     let planned = Some(3);
     let world = World::new();
     // A median is lost once more than half of the repetitions are on the wrong side; a gate on every repetition is lost
-    // at the first
+    // at the first such repetition
     let lost = |gate: &str| lost_after(&world, &[gate], planned).map(|(after, _)| after);
     assert_eq!(lost("throughput >= 10/s"), None);
     assert_eq!((lost("throughput >= 1000/s"), lost("every throughput >= 1000/s")), (Some(2), Some(1)));

@@ -4,7 +4,7 @@ use crate::support::cards;
 use proptest::prelude::*;
 use zklockbench_scenario::{Diagnostics, Preview, TrialPlan, parse};
 
-/// Separated by white space.
+/// Pieces of scenario files, separated by white space.
 const WORDS: &str = r#"
 name strategies contenders locks hold think read_ratio depth poll_interval load duration acquisitions ramp_up
 warm_up repetitions order seed session_timeout acquire_timeout time_scale ensemble servers data_dir connect
@@ -13,7 +13,7 @@ fault kind target contender at after_acquisitions times every jitter latency sha
 rate rate_each arrivals popularity late backlog_at_most warm_up_at_most on_lost hold_limit
 "#;
 
-/// Separated by four spaces or a new line.
+/// Values, separated by four spaces or a new line.
 const VALUES: &str = r##"
 1    0    -1    1.5    nan    inf    -inf    1e308    99999999999999999999    0x_    0xff    true    "20ms"
 "1s"    "0s"    "9999999999999d"    "-1s"    "1.99999999999999999999s"    "polling"    "no-lock"    "batch"

@@ -151,7 +151,7 @@ impl Server {
         self.meant != Meant::StandStill && self.is_running()
     }
 
-    /// Exit status, if the server ended by itself.
+    /// Exit status if the server has ended by itself.
     pub fn ended(&mut self) -> Option<String> {
         if matches!(self.meant, Meant::BeDown | Meant::BeGone) {
             return None;
@@ -159,7 +159,7 @@ impl Server {
         self.has_ended()
     }
 
-    /// Exit status, if the server ended, intended or not.
+    /// Exit status if the server has ended, whether intended or not.
     pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         Some(format!("server {} ended ({status})", self.number))

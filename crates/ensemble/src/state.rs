@@ -158,7 +158,7 @@ pub fn is_whole(roles: &[Role]) -> bool {
     second.is_none() && followers + observers + 1 == roles.len() && are_in_step
 }
 
-/// Why running servers will never form an ensemble in their present state, if so.
+/// Why running servers will never form an ensemble in their present state; `None` if they may.
 fn never_whole(roles: &[Role]) -> Option<String> {
     if let Some(refused) = roles.iter().find(|role| role.is_refused) {
         return Some(format!("{}: {}", refused.address, refused.describe()));

@@ -362,7 +362,7 @@ mod tests {
             (3, 2),
             "38 of 50 ms and 76 of 90 ms make more than one and a half"
         );
-        // A hold no longer than the clocks may differ is no evidence.
+        // A hold that is no longer than the difference that clocks may have is no evidence.
         let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];
         assert_eq!(compared(&grants, &lives, LockKind::Mutex).contested, 0);

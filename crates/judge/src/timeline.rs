@@ -34,7 +34,7 @@ impl Timelines {
     }
 }
 
-/// What a step means for the sentence.
+/// Meaning of a step for the sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Asks,

@@ -388,7 +388,7 @@ const QUIET: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alive {
     Sessions(usize),
-    /// The run has created a node recently; it is considered dead from this time on.
+    /// The run has created a node recently; it is considered dead after this time.
     Until(SystemTime),
 }
 

@@ -114,9 +114,9 @@ pub const WITHOUT_LOGS: &str = "transaction logs";
 pub enum RunEnding {
     /// All planned trials ran.
     Complete,
-    /// Cut short by the user.
+    /// The user ended it early.
     Interrupted,
-    /// Cut short by the environment.
+    /// The environment ended it early.
     Aborted,
     /// Ended early, as requested, because a gate could no longer pass.
     GateFailed,

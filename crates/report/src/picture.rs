@@ -139,7 +139,7 @@ fn mark(kind: StepKind) -> char {
     }
 }
 
-/// What the marks mean.
+/// Meaning of the marks.
 pub const LEGEND: &str = "→ request  ← reply  ◁ notification  ✗ lost  ■ contender  ! fault";
 
 const ROW: usize = 22;

@@ -16,7 +16,7 @@ use super::strategies::{ListedStrategy, takers};
 use super::value::{Is, Time, written};
 use zklockbench_core::units::contenders;
 
-/// Most arrivals of a trial; the outcome of each is kept in memory.
+/// Maximum number of arrivals in a trial; the outcome of each is kept in memory.
 const ARRIVALS_MAX: usize = 50_000_000;
 
 const TRIALS_MAX: usize = 10_000;

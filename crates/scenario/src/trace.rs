@@ -19,7 +19,7 @@ use zklockbench_core::units::{format_duration, shown};
 /// Longest time from the first arrival to the last.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
-/// Most arrivals of a file.
+/// Maximum number of arrivals in a file.
 const ROWS_MAX: usize = 5_000_000;
 const COLUMNS: [&str; 4] = ["time", "lock", "hold", "mode"];
 

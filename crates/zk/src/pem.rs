@@ -196,7 +196,7 @@ fn value(bytes: &[u8]) -> &[u8] {
     bytes.get(2 + length_bytes..).unwrap_or_default()
 }
 
-/// Why the text contains nothing for its role, if so.
+/// Why the text contains nothing for its role; `None` if it does.
 fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
     let (option, out) = (role.option(), role.converted());
     let file = as_a_word(&path.display().to_string());

@@ -49,7 +49,7 @@ pub struct AbArgs {
     pub opening: OpeningArgs,
 }
 
-/// Most blocks; more would take too long.
+/// Maximum number of blocks; more would take too long.
 const BLOCKS_MOST: i64 = 500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -101,11 +101,11 @@ macro_rules! side {
 }
 
 side! {
-    /// What is A.
+    /// Definition of side A.
     SideAArgs, "Side A", "a", "a-connect", "a-compose", "a-zookeeper-home", "a-program", "a-driver"
 }
 side! {
-    /// What is B.
+    /// Definition of side B.
     SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program", "b-driver"
 }
 

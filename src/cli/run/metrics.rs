@@ -29,7 +29,7 @@ use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 use zklockbench_report::ci::{Live, openmetrics};
 
-/// Most concurrent connections.
+/// Maximum number of concurrent connections.
 const AT_ONCE: usize = 32;
 /// Longest duration of a connection.
 const CONNECTION_LASTS: Duration = Duration::from_secs(5);

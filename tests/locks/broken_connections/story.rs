@@ -19,7 +19,7 @@ use crate::support::ways::Way;
 const BOUND: Duration = Duration::from_secs(120);
 /// Time for a session that has ended to be gone from every server.
 const NODES_GO_WITHIN: Duration = Duration::from_secs(60);
-/// Longer than it takes to see that all contenders have settled.
+/// Time longer than it takes to see that all contenders have settled.
 const POLL: Duration = Duration::from_millis(400);
 const STAY: Duration = Duration::from_millis(40);
 /// Acquire timeout of an attempt that must fail.
@@ -208,7 +208,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     let behind = Waiting::start(contender(shared(), of, 2, &scene).await, Mode::Write);
     settled([&waiter, &behind]).await;
     if polls(of) {
-        // Its first check comes while the holder still holds, so a second one is certain to come.
+        // The first check happens while the holder still holds, so a second one is certain.
         runtime::sleep(POLL).await;
     }
     // A failed waiter ends its session while the holder still holds.

@@ -1,4 +1,4 @@
-//! Releases with `release = "count"`: by a grant or, after grants in vain, by one multi whose reply gives the
+//! Releases with `release = "count"`: by a grant or, after useless grants, by one multi whose reply gives the
 //! number of waiters.
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};

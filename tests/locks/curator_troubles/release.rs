@@ -11,7 +11,7 @@ use crate::support::contender::{Contender, SETTLE};
 use crate::support::proxy::Fate;
 use crate::support::sessions::behind_wire;
 
-/// Longer than any cut of the connection here.
+/// Time longer than any cut of the connection here.
 const TIMEOUT_MS: &str = "30000";
 /// Opcode of a delete.
 const DELETE: i32 = 2;

@@ -15,13 +15,13 @@ use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;
 use crate::support::ways::{self, Way};
 
-/// Number of concurrent events; most of their time is spent waiting for calm.
+/// Number of concurrent events; most of their time is spent waiting until no message is in flight.
 const AT_ONCE: usize = 120;
-/// Longer than any lock pauses here before it retries a request.
+/// Time longer than any pause of a lock here before it retries a request.
 const CALM: Duration = Duration::from_millis(700);
 /// Number of creates to lose for a lock that never gives up.
 const NOT_ENOUGH: u32 = 3;
-/// Time beyond calm that a polling lock sleeps.
+/// Time that a polling lock sleeps after the last message.
 const POLLS_AFTER_CALM: Duration = Duration::from_millis(500);
 
 /// A lock, and the mode in which it is requested.

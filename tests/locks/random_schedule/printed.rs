@@ -22,7 +22,7 @@ use zklockbench_zk::{Failure, Session, runtime};
 
 use crate::support::sessions::{Scene, on_scene, patience};
 
-/// Longer than a newcomer needs to enter.
+/// Time longer than a newcomer needs to enter.
 const STAY: Duration = Duration::from_millis(30);
 
 static PRINTED: Entry = Entry {

@@ -87,7 +87,7 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
     let (min, max) = (*values.first()?, *values.last()?);
     let (value, at_least) = match worst {
         Worst::Of(relation, limit) => {
-            // A lower bound may be farther on the wrong side, if that side is above.
+            // The true value behind a lower bound may be farther on the wrong side, if that side is above it.
             let upwards = matches!(relation, Relation::Less | Relation::AtMost);
             let open = upwards && readings.iter().any(|reading| reading.at_least);
             (worst_of(min, max, relation, limit), is_cut || open)

@@ -14,7 +14,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Bound;
 use zklockbench_stats::median;
 
-/// Largest factor on the number of locks when a load is spread over more of them.
+/// Largest factor by which the number of locks is increased to spread a load.
 const SPREAD_MOST: usize = 64;
 
 /// What an answer is based on.

@@ -227,7 +227,7 @@ fn told(popularity: &str) -> String {
     shown(&words, 60)
 }
 
-/// Most sessions in a trial of several copies, unless the question itself has more.
+/// Maximum number of sessions in a trial of several copies, unless the question itself has more.
 const CLIENTS_MOST: usize = 200;
 
 /// Parses a rate such as `50/s` or `3000/min`.

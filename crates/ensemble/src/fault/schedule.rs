@@ -269,7 +269,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A single contender, which holds its lock from some time on.
+    /// A single contender, which holds its lock from a given time.
     struct Alone {
         gate: Arc<Gate>,
         admission: Arc<Admission>,

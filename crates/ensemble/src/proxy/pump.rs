@@ -292,7 +292,8 @@ impl Queue {
         self.delays = delays.iter().map(|delay| (*delay, random(delay))).collect();
         let mut before = None;
         for piece in &mut self.pieces {
-            // As if it had arrived under these delays only, but never later than it was due before.
+            // The piece is due as if it had arrived under these delays only, but never later than it was due
+            // before.
             let due = (piece.came + late(&mut self.delays)).max(now);
             piece.due = piece.due.min(before.map_or(due, |before| due.max(before)));
             before = Some(piece.due);

@@ -218,7 +218,7 @@ pub struct Registration {
     /// Traffic of its client.
     pub traffic: Arc<Traffic>,
     pub course: Arc<Course>,
-    /// Where its messages are noted, if its client is followed.
+    /// Destination of its messages, if its client is followed.
     pub messages: Option<Arc<Messages>>,
     /// Whether the connection was stalled when it joined; the stall may be over by the time it is served.
     pub joined_stalled: bool,

@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time to exit once its input has ended, and again after SIGTERM. Then it is killed.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
-/// Most bytes that are kept for a driver that does not read.
+/// Maximum number of bytes kept for a driver that does not read.
 const LONGEST_BACKLOG: usize = 4 << 20;
 /// Lines of its standard error that are kept for messages.
 const LAST_LINES: usize = 32;
@@ -504,7 +504,7 @@ mod tests {
         ended.unwrap_err()
     }
 
-    /// Far more than any step takes here, even on a busy host.
+    /// Time limit for any step, generous enough for a busy host.
     const SOON: Duration = Duration::from_secs(60);
 
     #[tokio::test]

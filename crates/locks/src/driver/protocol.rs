@@ -15,7 +15,7 @@ use zklockbench_core::clock::Stamp;
 pub const VERSION: u32 = 1;
 /// Longest line in bytes, including its end.
 pub const LONGEST_LINE: usize = 64 << 10;
-/// Most lines before `ready` that are not part of the protocol.
+/// Maximum number of lines before `ready` that are not part of the protocol.
 pub const FOREIGN_LINES: usize = 64;
 
 /// A message to the driver: one object per line.

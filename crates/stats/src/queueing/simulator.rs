@@ -109,7 +109,7 @@ pub struct SimulationOutcome {
     pub lasted: f64,
     /// Time within the window during which a lock was held or handed over, summed over all locks.
     pub busy: f64,
-    /// Most sessions in use at the same time.
+    /// Largest number of sessions in use at the same time.
     pub sessions: usize,
     pub starved: usize,
     /// Number of tries within the window that found the lock taken.
