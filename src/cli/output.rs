@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_the_only_sequences_kept_where_they_are_allowed() {
+    fn only_colour_sequences_are_kept_and_only_if_allowed() {
         let table = "\u{1b}[1mstrategy\u{1b}[0m \u{1b}[38;5;9mVIOLATED\u{1b}[39m \u{1b}[1;31merror\u{1b}[0m";
         assert_eq!(harmless(table, true), table);
         for hides in

@@ -58,12 +58,12 @@ fn assert_exclusion(ours: &Ours, kind: &str, patterns: &[&str]) {
 }
 
 #[test]
-fn our_kazoo_and_pythons_exclude_each_other() {
+fn our_kazoo_lock_and_pythons_exclude_each_other() {
     assert_exclusion(&Ours::plain("kazoo"), "Lock", &[]);
 }
 
 #[test]
-fn our_kazoo_and_pythons_exclude_each_other_with_extra_patterns() {
+fn our_kazoo_lock_and_pythons_exclude_each_other_with_extra_patterns() {
     let params = Params::from([("extra_patterns".to_owned(), ParamValue::Word("lock-".to_owned()))]);
     assert_exclusion(&Ours { params, ..Ours::plain("kazoo") }, "Lock", &["lock-"]);
 }

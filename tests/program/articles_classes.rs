@@ -61,7 +61,7 @@ fn a_session_per_acquisition_opens_and_ends_with_it() {
             stderr(&output)
         );
         assert_eq!(trial.sessions.rejoined, 0);
-        // The leader's
+        // The leader's count is the highest
         let proposals = trial.servers.iter().map(|server| {
             server.after.get("zk_proposal_count").unwrap_or(&0)
                 - server.before.get("zk_proposal_count").unwrap_or(&0)
@@ -69,6 +69,6 @@ fn a_session_per_acquisition_opens_and_ends_with_it() {
         proposals.max().unwrap()
     };
     let (kept, each) = (transactions("kept"), transactions("per-acquisition"));
-    // Then each acquisition opens a session, and all but those of the end are ended meanwhile
+    // Then each acquisition opens a session, and ends it unless the trial is over
     assert!(each >= kept + 20 + 15, "{kept} and {each}");
 }

@@ -101,7 +101,7 @@ fn a_release_in_tarball_layout_is_started_from_zookeeper_home() {
     // When an ensemble is started from it
     let mut up = bench.command(&["ensemble", "up", "--servers", "1", "--data-dir", "data"]);
     let output = up.env("ZOOKEEPER_HOME", release).output().unwrap();
-    // Then it serves from that release
+    // Then it serves with that release
     assert!(output.status.success(), "{}", stderr(&output));
     let command = std::fs::read(format!("/proc/{}/cmdline", bench.servers()[0])).unwrap();
     assert!(String::from_utf8_lossy(&command).contains("release/lib/*"));

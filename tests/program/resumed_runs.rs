@@ -128,7 +128,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     went_through(&output);
     let stored = zklockbench_results::read(&name).unwrap();
     assert_eq!(stored.run.outcome.ending, RunEnding::Complete);
-    // Trials that a busy host spoiled were rerun, under new numbers
+    // Trials that a busy host spoiled were rerun under new numbers
     let all: BTreeMap<usize, &Trial> =
         stored.trials.iter().chain(&stored.replaced).map(|trial| (trial.spec.index, trial)).collect();
     let planned = all.values().filter(|trial| trial.spec.makes_up_for.is_none());
@@ -210,7 +210,7 @@ fn send(pid: u32, what: Signal) {
 }
 
 #[test]
-fn kill_9_loses_no_finished_trial() {
+fn a_kill_9_loses_no_finished_trial() {
     cut(|pid, _| send(pid, Signal::KILL));
 }
 

@@ -299,7 +299,7 @@ fn each_claim_is_decided_by_the_metrics_of_its_runs() {
     insta::assert_snapshot!("decisions", answered(DECISIONS, decided));
 }
 
-/// Longest waits of the race of 2, of 10 and of 50, each three times the one before, and of a queue.
+/// Longest waits: of a race of 2, 10 and 50 contenders, each three times the previous one, and of a queue.
 fn waits(few: u64, queue: u64) -> Evidence {
     let (some, many) = (3 * few, 9 * few);
     evidence(&format!(

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_and_a_writer_excludes() {
+    fn readers_hold_together_and_a_writer_holds_alone() {
         let reader =
             |contender, czxid, entered| Grant { claim: LockClaim::READ, ..grant(contender, czxid, entered) };
         let lives = Lives::from([life(1, 100), life(3, 50), life(5, 120)]);

@@ -34,7 +34,7 @@ impl Timelines {
     }
 }
 
-/// Meaning of a step for the sentence.
+/// Kind of step, as far as the sentence distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Asks,

@@ -45,7 +45,7 @@ pub struct Read {
     pub logs: LogFacts,
 }
 
-/// Reads the logs of an ensemble's servers. `stopped` is called now and then; data that does not fit into memory goes
+/// Reads the logs of an ensemble's servers. `stopped` is called occasionally; data that does not fit into memory goes
 /// to `scratch`.
 pub fn read_logs(
     directories: &[PathBuf],

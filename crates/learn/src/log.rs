@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn file_of_another_program_is_skipped_and_named() {
+    fn file_of_another_program_is_skipped_and_reported() {
         let (zxids, damage) = read(&[b"something else entirely".to_vec(), log(&creates(1..=1))]);
         assert_eq!(zxids, [1]);
         assert_eq!(damage, ["not a ZooKeeper transaction log: the file was left out"]);

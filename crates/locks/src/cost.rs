@@ -139,7 +139,7 @@ pub fn counted_semaphore(leases: u64, n: u64) -> BatchCost {
     }
 }
 
-/// Converts a queue's cost from creates to multis, of which `lists_saved` made a list needless.
+/// Converts a queue's cost from creates to multis, of which `lists_saved` made a list unnecessary.
 fn joined_by_count(created: BatchCost, lists_saved: u64, n: u64) -> BatchCost {
     let requests = created.requests.iter().map(|(kind, count)| match kind {
         Create => (Multi, *count),

@@ -137,7 +137,7 @@ fn closed_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Not used for an open load, in which not all locks are held at once.
+/// Does not apply to an open load, in which not all locks are held at once.
 fn useless_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (locks, value, most) = (file.said.locks?.0?, file.places.value("locks")?, file.most_contenders()?);
     let message = format!("{locks} locks are more than {} can use", contenders(most));
@@ -313,7 +313,7 @@ fn warm_up(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (least, most) = (file.said.warm_up?.0, file.said.warm_up_at_most?.0);
     let value = file.places.value("warm_up_at_most")?;
     let message = format!("the warm-up takes at least {}", written(least));
-    let help = "give `warm_up_at_most` at least that, or leave it out";
+    let help = "set `warm_up_at_most` to at least that, or leave it out";
     (most < least).then(|| sink.error(value, message, help))
 }
 

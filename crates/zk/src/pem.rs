@@ -291,7 +291,7 @@ fn wrong_purpose(why: &CertificateError) -> Option<String> {
     is_wrong.then(|| "it is not for clients (extended key usage clientAuth)".to_owned())
 }
 
-/// Complaint about a certificate outside its dates.
+/// Complaint about a certificate outside its validity period.
 pub fn wrong_dates(why: &CertificateError) -> Option<String> {
     let date =
         |time: &UnixTime| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(time.as_secs()));

@@ -71,7 +71,7 @@ async fn absent(address: &str) -> Option<String> {
     })
 }
 
-/// Why an address accepts no connection, if it does not.
+/// Why an address accepts no connection; `None` if it accepts one.
 async fn unreachable(place: SocketAddr) -> Option<io::Error> {
     let connected = timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(place)).await;
     connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).err()

@@ -408,7 +408,7 @@ impl Needs {
         Proxy::before(servers).map(|proxy| Some(Arc::new(proxy)))
     }
 
-    /// Why this machine cannot inject all faults, if it cannot. Containers' links are Docker's.
+    /// Why this machine cannot inject all faults; `None` if it can. Containers' links are Docker's.
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
         let links = if self.links() && scenario.ensemble.is_local() { links_capability() } else { Ok(()) };
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))

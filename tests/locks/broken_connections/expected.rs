@@ -1,4 +1,4 @@
-//! Outcomes after lost requests that a lock's card states, as these stories need them.
+//! Outcomes that a lock's card states for lost requests, in the form that these stories need.
 
 use zklockbench_core::catalog::after::{Event, Outcome};
 

@@ -121,7 +121,7 @@ impl Told {
     }
 }
 
-/// Returns whether two contenders inside at once are a fault, rather than what the card states.
+/// Returns whether two simultaneous holders are a fault, rather than behaviour that the card states.
 fn excludes(of: Way) -> bool {
     of.entry.card.guarantees.exclusive
 }

@@ -74,7 +74,7 @@ impl What {
     fn is(self, request: &Request) -> bool {
         match self {
             Self::Create => request.may_create(),
-            // Not of a node in a queue, whose end a child watch reports.
+            // A list of a queue node's children does not count: a child watch there reports the node's end.
             Self::List => matches!(request.kind, 8 | 12) && !is_of_queue_node(request),
             Self::Watch => request.watches && matches!(request.kind, 3 | 4 | 8 | 12),
             Self::Delete => matches!(request.kind, 2 | 14 | 20),
@@ -335,7 +335,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Brings the event about while the acquire waits or has ended; returns whether the event was possible.
+    /// Causes the event while the acquire waits or has ended; returns whether the event was possible.
     async fn bring_about(&mut self, happens: Happens, waits: &Waiting, session: i64) -> bool {
         match happens {
             Happens::Moved => {

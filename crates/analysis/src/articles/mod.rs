@@ -53,7 +53,7 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
 const LACKING: &str =
     "its run does not have the figures: a trial was cut short or is invalid, or a strategy is missing";
 
-/// Needs of a claim: the missing ones as instructions, and the directories of the rest.
+/// What a claim needs: instructions for the missing runs, and the directories of the others.
 #[derive(Default)]
 struct Needed {
     missing: Vec<String>,

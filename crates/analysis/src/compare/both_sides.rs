@@ -183,8 +183,8 @@ impl Caveats {
     }
 }
 
-/// Whether a metric is about cycles, whose holds do not depend on the duration of a request. For waits in an open load,
-/// only a model would show that dependence.
+/// Whether a metric measures cycles, in which holds do not depend on the duration of a request. For waits in an open
+/// load, only a model would show that dependence.
 fn is_of_turns(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Turn, _)) || figure == THROUGHPUT.figure()
 }

@@ -51,7 +51,9 @@ impl CellReadings {
         for trial in zklockbench_record::measured_in(figure, counting) {
             match trial.reading(figure) {
                 Ok(reading) if reading.value.is_finite() => readings.push(reading),
-                Ok(_) => doubts.push(format!("in repetition {} it is not a number", trial.spec.repetition)),
+                Ok(_) => {
+                    doubts.push(format!("its value in repetition {} is not a number", trial.spec.repetition))
+                }
                 Err(missing) => {
                     doubts.push(format!("in repetition {} {missing}", trial.spec.repetition));
                 }

@@ -187,7 +187,7 @@ impl InEffect {
         for effect in locked(&self.counts).keys() {
             match effect {
                 Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
-                // Which servers reach each other depends on the leader.
+                // The leader determines which servers reach each other.
                 Effect::Cut(..) => return false,
             };
         }

@@ -483,7 +483,7 @@ mod tests {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
         queue.push(&[0; 10], now + 5000 * MS);
         assert_eq!(queue.due(), Some(now + 5010 * MS));
-        // Neither does a link whose receiver was slow.
+        // A link whose receiver was slow does not save up bandwidth either.
         queue.gone(10, now + 9000 * MS);
         assert_eq!(queue.idle_from, now + 9000 * MS - CREDIT);
     }

@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn some_examples_per_class_are_kept_and_all_overlaps_counted() {
+    fn some_examples_per_class_are_kept_and_all_overlaps_are_counted() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         for number in 0..30 {
             occupancy.enter(hold(2 * number), moment(10 * number));

@@ -105,7 +105,7 @@ impl PredecessorWatch {
     }
 
     /// Waits for the deletion of the only node ahead, if the count showed one. Returns whether that made a
-    /// list needless.
+    /// list unnecessary.
     async fn has_seen_the_only_one_go(
         &mut self,
         session: &Session,

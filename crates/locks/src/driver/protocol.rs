@@ -430,7 +430,7 @@ impl Line {
         struct Tagged {
             t: Option<IgnoredAny>,
         }
-        // Without building a tree, because every cycle reads two such lines.
+        // Parses without building a tree, because every cycle reads two such lines.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
             Err(error) if error.is_data() => false,

@@ -178,8 +178,8 @@ impl Joining {
         joined
     }
 
-    /// Tries once, with a create and a list in one flush; `None` if the count may make a list needless, or if
-    /// the attempt had no effect.
+    /// Tries once, with a create and a list in one flush; `None` if the count may make a list unnecessary, or
+    /// if the attempt had no effect.
     async fn list_along(
         &self,
         session: &Session,
