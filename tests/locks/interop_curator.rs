@@ -121,7 +121,7 @@ fn curator_621_before_version_5_5_a_writer_enters_alongside_javas_writer_that_co
         java.obeys("acquire a read", "a in read").await;
         // When the first writer stops writing
         java.obeys("release a write", "a out write").await;
-        // Then ours is admitted beside the reader, in the versions that give the reader a new number
+        // Then ours is admitted alongside the reader, in the versions that give the reader a new number
         if has_the_fault {
             waiting.until_over().await;
         } else {

@@ -70,7 +70,7 @@ pub struct LockState {
     waiting: AtomicUsize,
     /// Whether more contenders were inside together than the lock allows.
     was_crowded: AtomicBool,
-    /// Latest release call while more contenders wanted to enter than fit.
+    /// Latest release call at which more contenders wanted to enter than the lock allows.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
     /// Stamp of the latest acquisition.

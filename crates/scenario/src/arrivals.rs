@@ -199,7 +199,7 @@ impl Arrivals {
         matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
     }
 
-    /// The process as text with all times multiplied; without its rate if a separate key has that.
+    /// The process as text with all times multiplied; its rate is left out if a separate key specifies it.
     pub fn described(&self, scale: f64) -> String {
         let time = |time: &Duration| format_duration(time.mul_f64(scale));
         match self {

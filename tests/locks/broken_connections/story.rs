@@ -181,7 +181,7 @@ async fn alone(of: Way, strike: Option<Strike>, told: &mut Told) -> Result<(), S
         let mut other = contender(shared(), of, 1, &scene).await;
         let let_in = bounded("in vain", other.acquire_within(SHORT, Mode::Write)).await?;
         if let_in.is_ok() {
-            told.complaints.push("another was let in beside the holder".into());
+            told.complaints.push("another contender entered while the holder was inside".into());
         }
         other.die().await;
     }
@@ -216,13 +216,13 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     if let Some(over) = waiter.take_if(|waiter| waiter.is_over()) {
         let (one, result) = over.over().await;
         if result.is_ok() && excludes(of) {
-            told.complaints.push("let in beside the holder".into());
+            told.complaints.push("entered while the holder was inside".into());
         }
         end(one, result, told).await?;
         runtime::sleep(SETTLE).await;
     }
     if behind.is_over() && excludes(of) {
-        told.complaints.push("the one behind was let in beside the holder".into());
+        told.complaints.push("the contender behind entered while the holder was inside".into());
     }
     bounded("the holder's release", holder.release(held)).await?.unwrap();
     // The two enter in any order.

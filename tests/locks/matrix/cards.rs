@@ -87,7 +87,7 @@ fn outcome(event: Event, course: &Course) -> Result<Outcome, String> {
         Ended::Entered(Entered { nodes: 0, .. }) => Ok(Outcome::WithoutNode),
         // Deleting all nodes has released the holder, too.
         Ended::Entered(Entered { is_beside: true, .. }) if event != Event::DirectoryDeleted => {
-            Err("let in beside the holder".into())
+            Err("entered while the holder was inside".into())
         }
         Ended::Entered(Entered { released: Ok(()), .. }) if course.left == 0 => Ok(Outcome::GoesOn),
         Ended::Entered(Entered { released: Ok(()), .. }) => Err(format!("{} nodes left", course.left)),

@@ -42,7 +42,7 @@ impl Planned {
         }
     }
 
-    /// Whether the metric is subject to chance. A test counts even if it was impossible.
+    /// Whether the metric is subject to chance. That is also the case if a test was impossible.
     pub fn takes_a_test(&self, figure: Figure) -> bool {
         let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
         figure != VIOLATIONS && !is_exact

@@ -220,7 +220,7 @@ fn starts(file: &AbFile) -> Option<String> {
         ),
         _ if a.ensemble.connect == b.ensemble.connect => None,
         kept => Some(format!(
-            "the servers of {} ran throughout: their own state is part of the difference, which A again can't show",
+            "the servers of {} ran throughout: their own state is part of the difference, which repeating A can't show",
             listed(kept)
         )),
     }
