@@ -94,7 +94,7 @@ fn directories(given: &Path) -> Result<SortedDirectories, Error> {
     }
     let within = disk::directories(given).map_err(|error| {
         Error::usage(format!(
-            "{}: {error}; name a run, a calibration, or a directory of such",
+            "{}: {error}; name a run, a calibration, or a directory that contains some",
             given.display()
         ))
     })?;

@@ -462,7 +462,7 @@ fn loads_beyond_a_locks_capacity_get_advice() {
         advised("rate = 120"),
         [
             "8:8 at 120 arrivals a second, each with a hold of 10 ms, the lock would be busy 120 % of the time: \
-             this cannot work, the queue grows without end"
+             this cannot work, because the queue grows without end"
         ]
     );
     assert_eq!(
@@ -478,7 +478,7 @@ fn loads_beyond_a_locks_capacity_get_advice() {
         advised("rate = 600\nlocks = 100\npopularity = { zipf = 1 }"),
         ["8:8 at 600 arrivals a second, each with a hold of 10 ms, the busiest of 100 locks would be busy \
              116 % of the \
-          time: this cannot work, the queue grows without end"]
+          time: this cannot work, because the queue grows without end"]
     );
     // Not too high on average, but at the peak
     for (arrivals, peak) in [

@@ -110,7 +110,7 @@ impl ClaimFigures {
         let lacking = || LACKING.to_owned();
         let mut known = Self::default();
         if let Some(name) = &claim.reckoned {
-            let reckon = reckoned::named(name).ok_or_else(|| format!("nothing is reckoned by `{name}`"))?;
+            let reckon = reckoned::named(name).ok_or_else(|| format!("no computation is named `{name}`"))?;
             reckon(evidence, &mut known).ok_or_else(lacking)?;
         }
         for line in &claim.figures {

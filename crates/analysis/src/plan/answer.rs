@@ -222,7 +222,7 @@ impl Answer {
         let decided = match (&self.verdict, &measured.verdict) {
             (Verdict::Violated(_), _) => None,
             (_, Verdict::Violated(_)) => Some(Verdict::violated(format!(
-                "{} was {said}, and must be {}",
+                "{} was {said}, but must be {}",
                 objective.figure,
                 objective.wanted()
             ))),

@@ -284,7 +284,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let between = format!("{figure} is predicted between {low} and {high}");
     match (objective.holds(interval.low), objective.holds(interval.high)) {
         (true, true) => Verdict::Held,
-        (false, false) => Verdict::violated(format!("{between}, and must be {}", objective.wanted())),
+        (false, false) => Verdict::violated(format!("{between}, but must be {}", objective.wanted())),
         _ => Verdict::unknown(format!("{between}, and the limit of {limit} lies within")),
     }
 }
