@@ -371,7 +371,7 @@ fn every_claim_needs_a_shipped_scenario_that_names_it() {
 }
 
 #[test]
-fn a_quotient_of_repetitions_has_an_interval() {
+fn a_ratio_of_repetitions_has_an_interval() {
     let figures = claim(1, &waits(10_000, 10_000)).figures;
     let figure = figures.into_iter().find(|figure| figure.what.contains("by the queue's"));
     assert!(figure.unwrap().bounds.unwrap().coverage.unwrap() > 0.95);

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn untracked_claim_has_the_time_of_a_smaller_one() {
+    fn untracked_claim_gets_the_time_of_a_smaller_one() {
         let mut inside = Inside::new(LockKind::Semaphore(1000));
         for leases in 1..=CLAIMS as u32 + 5 {
             inside.asks(writer(leases), 0);
