@@ -192,14 +192,14 @@ pub struct BaselineAddArgs {
 
 #[derive(Debug, Args)]
 pub struct BaselineListArgs {
-    /// The store
+    /// The baseline store
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub struct BaselineCheckArgs {
-    /// The store
+    /// The baseline store
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
     /// Also compare with this run: its directory, or the name or commit of an earlier one in the store [default: the oldest]
@@ -225,7 +225,7 @@ pub struct LearnArgs {
     /// Only locks below this path
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = super::learn::node_path)]
     pub path: String,
-    /// Only requests from this time on, e.g. 2026-11-29T08:00:00Z
+    /// Only requests since this time, e.g. 2026-11-29T08:00:00Z
     #[arg(long, value_name = "TIME", conflicts_with = "connect", value_parser = super::learn::moment)]
     pub since: Option<SystemTime>,
     /// Only requests before this time
@@ -671,7 +671,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn the_command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -94,14 +94,14 @@ fn directories(given: &Path) -> Result<SortedDirectories, Error> {
     }
     let within = disk::directories(given).map_err(|error| {
         Error::usage(format!(
-            "{}: {error}; name a run, a calibration, or a directory of such",
+            "{}: {error}; name a run, a calibration, or a directory that contains some",
             given.display()
         ))
     })?;
     let (usable, others): (Vec<PathBuf>, Vec<PathBuf>) = within.into_iter().partition(|dir| is_one(dir));
     if usable.is_empty() {
         return Err(Error::usage(format!(
-            "{} is neither a run nor a calibration, and there is none in it; scripts/articles makes them",
+            "{} is neither a run nor a calibration, and contains none; scripts/articles makes them",
             given.display()
         )));
     }

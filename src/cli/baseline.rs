@@ -122,7 +122,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
         Ask { figures: args.judging.figures.clone(), terms: args.judging.terms(None), force: args.force };
     let compared = bases.iter().map(|base| compare(base, &new, &ask));
     let mut compared = compared.collect::<Result<Vec<Comparison>, Error>>()?;
-    // The worst first, because it decides the exit code.
+    // The worst comes first, because it decides the exit code.
     compared.sort_by_key(|one| std::cmp::Reverse(one.conclusion.regression));
     let exit = compared.first().map_or(Exit::Unknown, |worst| worst.conclusion.exit());
     output::tell("baseline check", exit, &json!({ "comparisons": compared }), || match compared.as_slice() {

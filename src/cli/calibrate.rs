@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_what_was_asked_for_or_a_default() {
+    fn the_time_is_the_requested_one_or_the_default() {
         let of = |words: &[&str]| budget(&args(words));
         assert_eq!((of(&[]), of(&["--quick"])), (BUDGET, QUICK));
         assert_eq!(of(&["--budget", "2m"]), Duration::from_secs(120));

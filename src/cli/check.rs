@@ -280,7 +280,7 @@ impl ShownFinding<'_> {
     }
 }
 
-/// Most locks in the table; if there are more, those with problems come first.
+/// Maximum number of locks in the table; if there are more, those with problems come first.
 const ROWS: usize = 40;
 /// Rows of the table unless all are requested.
 const FEW_ROWS: usize = 10;

@@ -38,7 +38,7 @@ pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
     let place = &args.name;
     fs::create_dir(place).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Error::usage(format!("{} exists already; name a new directory", place.display()))
+            Error::usage(format!("{} already exists; name a new directory", place.display()))
         }
         _ => Error::usage(format!("cannot create {}: {error}", place.display())),
     })?;

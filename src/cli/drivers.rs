@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_is_a_name_and_a_command_as_a_shell_takes_it() {
+    fn a_driver_is_a_name_and_a_shell_command() {
         let driver = named("kazoo=/usr/bin/python3 'my driver.py' --fast").unwrap();
         assert_eq!((driver.name.as_str(), driver.program.as_str()), ("kazoo", "/usr/bin/python3"));
         assert_eq!(driver.arguments, ["my driver.py", "--fast"]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_that_cannot_encrypt_or_authenticate_are_refused_where_that_is_needed() {
+    fn drivers_that_cannot_encrypt_or_authenticate_are_refused_if_required() {
         // Given a driver that can, and one that does not declare it
         let program = |name: &str, can: bool| {
             let lock = serde_json::json!({ "timeout": "native", "cancel": "none" });
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_goes_before_the_variable() {
+    fn the_command_line_overrides_the_variable() {
         let given = [named("a=one").unwrap()];
         let all = with_those_of(&given, "a=two\n\nb=three\n").unwrap();
         let programs: Vec<_> = all.iter().map(|driver| driver.program.as_str()).collect();

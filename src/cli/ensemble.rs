@@ -40,14 +40,14 @@ fn already_up(kept: &KeptEnsemble, args: &UpArgs) -> Result<Exit, Error> {
     let (servers, since) = (kept.servers.len(), &kept.since);
     if servers != args.servers {
         return Err(Error::environment(format!(
-            "an ensemble of {} is up since {since}; {FIRST}",
+            "an ensemble of {} has been up since {since}; {FIRST}",
             counted(servers, "server", "servers")
         )));
     }
     if let Some(asked) = args.data_dir.as_deref().filter(|asked| !kept.lies_below(asked)) {
         let (asked, is) = (asked.display(), kept.directory.display());
         return Err(Error::environment(format!(
-            "an ensemble is up since {since} with its data in {is}, not below {asked}; {FIRST}"
+            "an ensemble has been up since {since} with its data in {is}, not below {asked}; {FIRST}"
         )));
     }
     output::note(&format!("already up since {since}"));

@@ -369,7 +369,7 @@ fn read_case(file: &Path) -> Result<Case, Error> {
             None => Ok(case),
         },
         (CASE, count) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),
-        (other, _) => Err(wrong(format!("case version {other}, and this program knows {CASE}"))),
+        (other, _) => Err(wrong(format!("case version {other}, but this program reads {CASE}"))),
     }
 }
 

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_breaks_off_is_an_error_in_the_file_and_has_no_figures() {
+    fn an_aborted_run_exports_an_error_and_no_metrics() {
         let place = tempfile::tempdir().unwrap();
         let prepared = outputs(place.path()).prepare().unwrap();
         prepared.broke_off("quick", SystemTime::UNIX_EPOCH, &Error::environment("no ZooKeeper was found"));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_does_not_take_two_outputs_and_a_directory_takes_none() {
+    fn two_outputs_to_one_file_or_any_to_a_directory_are_refused() {
         let place = tempfile::tempdir().unwrap();
         let same = Outputs { openmetrics: Some(place.path().join("bencher.json")), ..outputs(place.path()) };
         let told = same.prepare().unwrap_err();

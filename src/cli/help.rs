@@ -263,7 +263,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn every_command_is_in_one_group_and_its_examples_are_understood() {
+    fn every_command_is_in_one_group_and_its_examples_parse() {
         let definition = completed(Cli::command());
         for command in definition.get_subcommands() {
             let name = command.get_name();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_s_line_is_broken_between_words_below_its_beginning() {
+    fn a_commands_summary_wraps_between_words_and_stays_aligned() {
         let text = groups(&Cli::command(), 60);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         let broken = "\n  sweep        Measure a scenario over a range of\n               contenders, rates,";

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_the_only_sequences_kept_where_they_are_allowed() {
+    fn only_colour_sequences_are_kept_and_only_if_allowed() {
         let table = "\u{1b}[1mstrategy\u{1b}[0m \u{1b}[38;5;9mVIOLATED\u{1b}[39m \u{1b}[1;31merror\u{1b}[0m";
         assert_eq!(harmless(table, true), table);
         for hides in
@@ -337,7 +337,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_leaves_that_a_terminal_would_obey(text: String, before in "[a-z\u{1b}\u{9b}\n\r\t\u{202e}]*") {
+        fn no_output_contains_a_sequence_that_a_terminal_would_obey(text: String, before in "[a-z\u{1b}\u{9b}\n\r\t\u{202e}]*") {
             let text = before + &text;
             let is_read = |c: char| matches!(c, '\n' | '\t') || units::is_harmless(c);
             prop_assert!(harmless(&text, false).chars().all(is_read));

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ask_of_a_history_arrives_and_holds_as_long_as_it_held() {
+    fn each_request_in_a_history_becomes_an_arrival_with_its_hold() {
         let file = history(&[
             r#""t_us":1000,"contender":1,"op":"acquire","lock":"b","phase":"invoke""#,
             r#""t_us":1500,"contender":2,"op":"acquire","lock":"a","phase":"invoke""#,

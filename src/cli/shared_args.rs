@@ -56,7 +56,7 @@ pub struct Margin {
     share: f64,
 }
 
-/// Options that say which ensemble it is.
+/// Options that choose the ensemble.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PlaceArgs {
     /// Run against this ensemble instead of a local one; a chroot may follow, as in zk1:2181,zk2:2181/bench
@@ -166,7 +166,7 @@ pub const AT_MOST_VARIABLE: &str = "ZKLOCKBENCH_AT_MOST";
 pub const SATURATION_VARIABLE: &str = "ZKLOCKBENCH_ALLOW_SATURATION";
 pub const LATENCY_VARIABLE: &str = "ZKLOCKBENCH_STOP_IF_LATENCY";
 
-/// How much load an existing ensemble gets.
+/// Options that limit the load on an existing ensemble.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Load on an existing ensemble")]
 pub struct SharingArgs {
@@ -182,7 +182,7 @@ pub struct SharingArgs {
     pub stop_if_latency: Option<f64>,
 }
 
-/// What makes the load.
+/// Options for the load and its generator.
 #[derive(Debug, Clone, Default, Args)]
 pub struct GeneratorArgs {
     /// On an existing ensemble, let faults and added round-trip time hit the command's own contenders and connections
@@ -239,7 +239,7 @@ pub struct ConcludingArgs {
     pub no_charts: bool,
 }
 
-/// Where ZooKeeper is.
+/// Options for the location of ZooKeeper.
 #[derive(Debug, Clone, Args)]
 pub struct InstallArgs {
     /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release that
@@ -393,7 +393,7 @@ fn factor(text: &str) -> Result<f64, String> {
     number
         .ok()
         .filter(|factor| (1.1..=1e6).contains(factor))
-        .ok_or_else(|| format!("`{text}` is not a factor; give one from 1.1 on, such as 3x"))
+        .ok_or_else(|| format!("`{text}` is not a factor; give at least 1.1, such as 3x"))
 }
 
 fn alpha(text: &str) -> Result<f64, String> {

@@ -155,7 +155,7 @@ fn parameters(abilities: &Abilities) -> Parameters {
     values
 }
 
-/// A contender of a driver's process, and its session.
+/// A contender in a driver process, with its session.
 pub(super) struct Contender<'a> {
     pub number: usize,
     pub link: Arc<Link>,

@@ -31,7 +31,7 @@ use zklockbench_results::{VersionedFile, layout};
 
 /// Poll interval; long, so that polling does not disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Time a run gets to end cleanly once asked to.
+/// Time limit for a run to end cleanly once asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 const FILE: VersionedFile = VersionedFile {
@@ -155,7 +155,7 @@ impl DoneRun {
     pub fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.said).unwrap_or_default();
         let lines = text.lines().filter(|line| !line.trim().is_empty());
-        // They become part of an error, which has this word already.
+        // These lines become part of an error, which already begins with this word.
         let lines: Vec<&str> = lines.map(|line| line.strip_prefix("error: ").unwrap_or(line)).collect();
         lines[lines.len().saturating_sub(3)..].join("\n  ")
     }

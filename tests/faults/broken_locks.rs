@@ -97,7 +97,7 @@ const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, 
 const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
 const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
-/// Four contenders for three seconds; the session of a target of this kind expires now and then.
+/// Four contenders for three seconds; the session of a target of this kind expires occasionally.
 fn spec(target: &str) -> TrialSpec {
     let lines = format!(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\

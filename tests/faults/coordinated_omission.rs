@@ -23,7 +23,7 @@ fn wait(trial: &Trial, quantile: f64) -> f64 {
 
 #[tokio::test]
 #[ignore = "long: a stall of many seconds, measured against arithmetic"]
-async fn open_loop_waits_agree_with_the_arithmetic_and_a_closed_loop_hides_the_outage() {
+async fn open_loop_waits_match_the_calculation_and_a_closed_loop_hides_the_outage() {
     // Given 27 arrivals per second, half of the lock's capacity, and an outage of two seconds
     let open = run("contenders = 16\nload = \"open\"\nrate = 27\narrivals = \"constant\"\n").await;
     let stall = open.longest_gap_us().unwrap() as f64 / 1e6;

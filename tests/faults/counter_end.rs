@@ -129,7 +129,7 @@ async fn contend(
 }
 
 #[test]
-fn locks_fail_by_name_and_still_exclude_once_the_counter_is_used_up() {
+fn locks_report_the_used_up_counter_and_still_exclude() {
     let servers = Builder::new_current_thread().enable_all().build().unwrap();
     let local = servers.block_on(breakable::plain());
     let (connect, locks) = (local.connect(), locks());

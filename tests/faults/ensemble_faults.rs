@@ -125,7 +125,7 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
         local.stop(1).await
     };
     let (started, stopped) = futures_util::future::join(local.start(1), stopped).await;
-    // Then both were done, one after the other
+    // Then both actions were carried out, one after the other
     started.unwrap();
     stopped.unwrap();
     assert!(!local.is_running(1).await);

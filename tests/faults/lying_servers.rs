@@ -52,7 +52,7 @@ async fn server_that_miscounts_only_for_locks_is_found_by_violations() {
 }
 
 #[tokio::test]
-async fn locks_hold_through_the_same_proxy_without_lies() {
+async fn locks_are_held_behind_the_same_proxy_if_it_does_not_lie() {
     let local = ensemble::alone().await;
     for strategy in LOCKS {
         let honest = LyingServer::before(&local.connect(), Lies::Never);

@@ -22,7 +22,7 @@ use crate::support::{depth, ensemble, trials};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
-    /// Now and then enters without waiting.
+    /// Occasionally enters without waiting.
     EntersEarly,
     ReadersPassWriters,
     /// Admits one more contender than it has leases.
@@ -391,7 +391,7 @@ async fn holder_without_a_lease_is_found_by_holds_or_transactions() {
 }
 
 #[tokio::test]
-async fn early_deletion_of_the_own_node_is_found_by_requests() {
+async fn early_deletion_of_a_contenders_own_node_is_found_by_requests() {
     control(4, |_| true).await;
 }
 

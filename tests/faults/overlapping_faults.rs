@@ -165,7 +165,7 @@ async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
 }
 
 #[tokio::test]
-async fn overlapping_faults_of_a_contender_last_until_their_own_ends() {
+async fn overlapping_faults_of_a_contender_end_independently() {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = reach(&stub, &target);
     // Given code that runs behind the gate all the time
@@ -262,7 +262,7 @@ impl Wire {
 }
 
 const BETWEEN: Duration = Duration::from_millis(2);
-/// Enough steps for any running code to be seen.
+/// Number of steps within which any running code is seen.
 const STEPS: u32 = 75;
 
 fn answer(mut stream: TcpStream) {
@@ -296,7 +296,7 @@ impl Drop for Wire {
 }
 
 #[tokio::test]
-async fn overlapping_faults_of_a_connection_last_until_their_own_ends() {
+async fn overlapping_faults_of_a_connection_end_independently() {
     let (stub, target, wire) = (Stub::default(), nowhere(), Wire::new());
     let reach = FaultReach { proxy: Some(&wire.proxy), ..reach(&stub, &target) };
     let in_force = async || wire.proxy.in_force(Who::Client(0));
@@ -333,8 +333,8 @@ async fn overlapping_faults_of_a_connection_last_until_their_own_ends() {
     }
 }
 
-/// Overlaps faults of the second of three servers, or of the servers that the kind chooses. The ensemble is healthy
-/// afterwards.
+/// Overlaps two faults that hit the second of three servers, or the servers that the kind chooses. The ensemble is
+/// healthy afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = FaultReach { processes: Some(local), links, ..reach(&stub, &target) };
@@ -350,7 +350,7 @@ async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)
 }
 
 #[tokio::test]
-async fn overlapping_faults_of_a_server_process_last_until_their_own_ends() {
+async fn overlapping_faults_of_a_server_process_end_independently() {
     let local = breakable::plain().await;
     for pair in [("pause", "pause"), ("kill", "pause"), ("pause", "kill")] {
         overlap_on(&local, None, pair).await;
@@ -359,7 +359,7 @@ async fn overlapping_faults_of_a_server_process_last_until_their_own_ends() {
 
 #[tokio::test]
 #[ignore = "long: every pair of faults of servers, on real ones"]
-async fn overlapping_faults_of_servers_last_until_their_own_ends() {
+async fn overlapping_faults_of_servers_end_independently() {
     let Some(local) = breakable::apart().await else { return };
     let [lasting, passing] = kinds(Capability::reaches_servers);
     let every: Vec<&str> = lasting.iter().chain(&passing).copied().collect();

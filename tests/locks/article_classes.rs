@@ -54,7 +54,7 @@ async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<W
     }
     scene.delete(scene.nodes_of(session).await).await;
     runtime::sleep(LOOKS).await;
-    assert!(!waiter.is_over(), "{class:?}: in beside the holder");
+    assert!(!waiter.is_over(), "{class:?}: inside together with the holder");
     holder.release(held).await.unwrap();
     runtime::sleep(LOOKS).await;
     (scene, waiter, others)

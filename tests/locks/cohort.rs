@@ -69,7 +69,7 @@ async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
 }
 
 #[test]
-fn process_of_four_sends_as_much_as_one_and_deletes_its_node_after_the_last_turn() {
+fn process_of_four_sends_as_many_requests_as_one_and_deletes_its_node_after_the_last_turn() {
     on_scene(async |scene| {
         let mut first = one(&scene, 0).await;
         let held = first.acquire(Mode::Write).await.unwrap();
@@ -98,7 +98,7 @@ fn process_of_four_sends_as_much_as_one_and_deletes_its_node_after_the_last_turn
 }
 
 #[test]
-fn lock_taken_three_times_passes_on_at_the_last_release() {
+fn lock_acquired_three_times_is_handed_over_at_the_last_release() {
     on_scene(async |scene| {
         let mut owner = one(&scene, 0).await;
         let mut held = Vec::new();
@@ -223,15 +223,15 @@ fn no_process_has_more_than_k_turns_while_another_waits() {
             |waiter| Some(waiter.asked),
             |waiter, passed| (passed.process == waiter.process).then_some(passed.contender),
         );
-        // Each has all that it may have at times, and none ever has more
+        // Each process sometimes has as many turns as allowed, and none ever has more
         assert_eq!((of_node, of_process), (Some(turns), turns), "{size} contenders a process");
-        // And within a process all take turns
+        // And all contenders of a process take turns
         assert_eq!(of_neighbour, 1, "{size} contenders a process, {turns} turns");
     }
 }
 
 #[test]
-fn process_does_not_hand_over_after_its_time() {
+fn process_does_not_hand_over_after_its_time_limit() {
     on_scene(async |scene| {
         let mut params = params(10, 100);
         params.insert("max_local_time".into(), ParamValue::Duration(Duration::from_millis(50)));

@@ -14,7 +14,7 @@ fn target() -> Target {
 }
 
 #[test]
-fn session_is_ended_although_its_client_reconnects_at_once() {
+fn session_ends_although_its_client_reconnects_at_once() {
     on_scene(async |scene| {
         for _ in 0..20 {
             let session = scene.session().await;

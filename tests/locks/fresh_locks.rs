@@ -7,7 +7,7 @@ use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION};
 use crate::support::trials;
 
 #[tokio::test]
-async fn fresh_locks_leave_what_each_lock_creates() {
+async fn each_fresh_lock_leaves_the_nodes_that_it_creates() {
     // Requests with an existing directory, and what its creation adds: in Curator, a refused create, two reads and the
     // container; in kazoo, a read and the directory. A semaphore has two directories below a third one.
     for (strategy, requests, left) in [

@@ -41,7 +41,7 @@ async fn delete_a_holders_node(connect: &str, lock: &str, digest: Option<&Secret
 }
 
 #[tokio::test]
-async fn foreign_deletion_is_refused_with_an_identity_and_not_blamed_on_the_lock_without() {
+async fn foreign_deletion_is_refused_with_an_identity_and_otherwise_not_blamed_on_the_lock() {
     // Given servers whose counters are at rest before the trial, so that it begins at once
     let local = ensemble::alone().await;
     let connect = local.connect();

@@ -70,7 +70,7 @@ async fn obedient(scene: &Scene) -> Obedient {
 }
 
 #[test]
-fn readers_of_both_hold_together_and_a_writer_between_them_keeps_its_position() {
+fn readers_of_both_clients_hold_together_and_a_writer_between_them_keeps_its_position() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
         // Given a reader of each kind inside
@@ -121,7 +121,7 @@ fn curator_621_before_version_5_5_a_writer_enters_alongside_javas_writer_that_co
         java.obeys("acquire a read", "a in read").await;
         // When the first writer stops writing
         java.obeys("release a write", "a out write").await;
-        // Then ours is admitted beside the reader, in the versions that give the reader a new number
+        // Then ours is admitted alongside the reader, in the versions that give the reader a new number
         if has_the_fault {
             waiting.until_over().await;
         } else {

@@ -58,12 +58,12 @@ fn assert_exclusion(ours: &Ours, kind: &str, patterns: &[&str]) {
 }
 
 #[test]
-fn our_kazoo_and_pythons_exclude_each_other() {
+fn our_kazoo_lock_and_pythons_exclude_each_other() {
     assert_exclusion(&Ours::plain("kazoo"), "Lock", &[]);
 }
 
 #[test]
-fn our_kazoo_and_pythons_exclude_each_other_with_extra_patterns() {
+fn our_kazoo_lock_and_pythons_exclude_each_other_with_extra_patterns() {
     let params = Params::from([("extra_patterns".to_owned(), ParamValue::Word("lock-".to_owned()))]);
     assert_exclusion(&Ours { params, ..Ours::plain("kazoo") }, "Lock", &["lock-"]);
 }
@@ -104,7 +104,7 @@ async fn obedient(python: &str, scene: &Scene) -> Obedient {
 }
 
 #[test]
-fn readers_of_both_hold_together_and_our_writer_waits_for_pythons_reader() {
+fn readers_of_both_clients_hold_together_and_our_writer_waits_for_pythons_reader() {
     let Some(python) = foreign::python() else { return };
     on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;

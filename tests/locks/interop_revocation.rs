@@ -11,7 +11,7 @@ use crate::support::contender::Contender;
 use crate::support::foreign::Bounded;
 use crate::support::{ensemble, foreign, sessions};
 
-/// Far more than a revocation takes, including Java's start.
+/// Time limit for a revocation, generous enough to include Java's start.
 const LONG: Duration = Duration::from_secs(60);
 
 fn mutex(params: &[(&str, ParamValue)]) -> Params {

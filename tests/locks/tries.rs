@@ -11,7 +11,7 @@ use crate::support::contender::Contender;
 use crate::support::sessions::on_scene;
 use crate::support::trials;
 
-/// Most requests of a try: Curator's semaphore mutex joins a queue and lists leases.
+/// Maximum number of requests of a try: Curator's semaphore mutex joins a queue and lists leases.
 const REQUESTS: usize = 12;
 
 async fn tries(one: &mut Contender) -> Acquired {
@@ -20,7 +20,7 @@ async fn tries(one: &mut Contender) -> Acquired {
 }
 
 #[test]
-fn try_of_every_exclusive_lock_leaves_a_held_one_at_once_and_gets_a_free_one() {
+fn try_of_every_exclusive_lock_fails_at_once_if_held_and_succeeds_if_free() {
     let exclusive = STRATEGIES
         .iter()
         .map(|entry| entry.card)
@@ -48,7 +48,7 @@ fn try_of_every_exclusive_lock_leaves_a_held_one_at_once_and_gets_a_free_one() {
 }
 
 #[tokio::test]
-async fn failed_tries_are_evidence_and_no_waits() {
+async fn failed_tries_are_evidence_but_not_waits() {
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 6\nhold = \"30ms\"\nthink = \"10ms\"\n\
          acquire_timeout = \"0s\"\nduration = \"3s\"\n",
@@ -85,6 +85,6 @@ async fn tries_of_an_open_load_beyond_saturation_do_not_pile_up() {
     assert!(!trial.is_unstable(), "{:?}", trial.steady);
     assert_eq!(trial.unserved(), 0);
     let share = figures::WON_SHARE.of(&trial).unwrap();
-    // By Erlang's formula, 1 of 1 + 60/s × 50 ms gets it
+    // By Erlang's formula, one in 1 + 60/s × 50 ms tries gets the lock
     assert!((0.1..=0.4).contains(&share), "{share}");
 }

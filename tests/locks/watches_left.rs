@@ -39,7 +39,7 @@ async fn settle(connect: &str, before: i64, more: i64, when: &str) {
 }
 
 #[test]
-fn predecessor_that_goes_after_the_list_leaves_a_watch_by_exists_but_not_by_data() {
+fn predecessor_deleted_after_the_list_leaves_a_watch_with_exists_but_not_with_get_data() {
     // Given servers on which no other client sets watches
     let alone = runtime::block_on(ensemble::alone());
     let connect = &alone.connect();

@@ -5,7 +5,7 @@ use zklockbench_record::CountedTurns;
 
 use crate::support::trials;
 
-/// Every kind that was sent, with its count.
+/// Every kind of request that was sent, with its count.
 fn kinds(counts: &zklockbench_core::measure::WireCounts) -> Vec<(&'static str, u64)> {
     let sent = counts.requests.iter().filter(|(_, times)| *times > 0);
     sent.map(|(kind, times)| (kind.name(), times)).collect()

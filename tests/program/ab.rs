@@ -156,7 +156,7 @@ fn a_kill_ends_the_current_run_and_its_servers() {
 }
 
 #[test]
-fn another_binary_gets_only_options_that_it_knows_and_must_leave_results() {
+fn another_binary_gets_only_options_that_it_knows_and_must_write_results() {
     // Given a binary that fails with a reason
     let bench = Bench::with(SHORT);
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\
@@ -248,7 +248,7 @@ fn each_side_runs_its_own_version_of_a_driver() {
             assert!(line.contains(&told), "{line}");
         }
     }
-    assert!(!said.contains("describe themselves alike"), "{said}");
+    assert!(!said.contains("have the same description"), "{said}");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_feature_of_only_one_sides_driver_is_refused_and_equal_sides_are_reported() 
     let nowhere = ["--connect", "127.0.0.1:1", "--a-driver", &kazoo, "--b-driver"];
     let (code, said) = with(&[&nowhere[..], &[&untimed]].concat(), "[\"kazoo:Lock\"]");
     assert!(code == Some(3) && said.contains("`timeout` is native on A and none on B"), "{said}");
-    assert!(said.contains("the drivers `kazoo` of A and B describe themselves alike"), "{said}");
+    assert!(said.contains("the drivers `kazoo` of A and B have the same description"), "{said}");
     let (code, said) = with(&[&nowhere[..], &[&kazoo]].concat(), "[\"kazoo:Lock\"]");
     assert!(code == Some(3) && said.contains("A and B have the same driver `kazoo`"), "{said}");
     assert!(bench.results().is_empty());

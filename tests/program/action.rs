@@ -1,5 +1,5 @@
-//! The GitHub Action in `action.yml`, step by step in an empty repository, with stand-ins for GitHub's own actions and for what
-//! would install something.
+//! The GitHub Action in `action.yml`, step by step in an empty repository, with stand-ins for GitHub's own actions and
+//! for commands that install something.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Job {
 }
 
 impl Repository {
-    /// An empty one, on a runner where that program is what `cargo install` builds.
+    /// An empty repository, on a runner where `cargo install` builds that program.
     fn new(program: &str) -> Self {
         let new = Self { dir: tempfile::tempdir().unwrap() };
         for place in ["work", "cache", "stubs", "state"] {
@@ -212,8 +212,8 @@ fn applies(condition: Option<&str>, known: &BTreeMap<String, String>, failed: bo
 }
 
 #[test]
-fn each_step_of_the_action_gives_the_program_what_its_inputs_say() {
-    // Given a program that writes down how it is called, and exits as it is told
+fn each_step_of_the_action_passes_its_inputs_to_the_program() {
+    // Given a program that records its command lines, and exits with the given codes
     let bench = tempfile::tempdir().unwrap();
     let [program, calls, code] = ["program", "calls", "code"].map(|name| bench.path().join(name));
     let text = format!(
@@ -257,12 +257,12 @@ fn each_step_of_the_action_gives_the_program_what_its_inputs_say() {
     {
         assert!(run.contains(&word), "{word} is missing in {run:?}");
     }
-    // A branch stores nothing; what fails is kept for reading, and no baseline
+    // A branch stores nothing; a failed run is kept for inspection, but not as a baseline
     assert!(!push("feature", "c2", "0", &[]).failed());
     let failed = push("main", "c3", "1", &[]);
     assert!(failed.failed() && failed.uploaded.len() == 2, "{failed:?}");
     assert_eq!((failed.outputs["exit-code"].as_str(), repository.cached()), ("1", 1));
-    // What cannot be decided fails, unless it may pass
+    // An undecided result fails, unless an input lets it pass
     assert!(push("feature", "c4", "4", &[]).failed());
     let undecided = push("feature", "c5", "4", &[("undecided", "pass")]);
     assert!(!undecided.failed() && undecided.log.contains("::warning title=zklockbench::"), "{undecided:?}");
@@ -273,7 +273,7 @@ fn each_step_of_the_action_gives_the_program_what_its_inputs_say() {
 
 #[test]
 #[ignore = "long: four runs of the action"]
-fn the_action_stores_a_baseline_and_passes_fails_and_starts_again_on_another_processor() {
+fn the_action_stores_a_baseline_passes_fails_and_starts_over_on_another_processor() {
     let repository = Repository::new(env!("CARGO_BIN_EXE_zklockbench"));
     std::fs::write(repository.path("work/short.toml"), SHORT).unwrap();
     let inputs =
@@ -294,14 +294,15 @@ fn the_action_stores_a_baseline_and_passes_fails_and_starts_again_on_another_pro
     assert!(!second.failed() && repository.cached() == 2, "{}", second.log);
     assert!(!second.log.contains("no baseline"), "{}", second.log);
     repository.clean();
-    // One whose gate nothing can meet fails, unless this machine is too busy to measure anything, and is no baseline
+    // A run with an impossible gate fails, unless this machine is too busy to measure anything, and does not become
+    // a baseline
     let third = push("c3", &[("gates", "throughput > 1000000/s")]);
     if third.outputs["exit-code"] != "4" {
         assert_eq!((third.failed(), third.outputs["exit-code"].as_str()), (true, "1"), "{}", third.log);
         assert_eq!(repository.cached(), 2);
     }
     repository.clean();
-    // And where the baselines are of another processor, the run goes on with a warning
+    // And if the baselines are from another processor, the run continues with a warning
     for entry in walkdir::WalkDir::new(repository.path("cache")).into_iter().map(Result::unwrap) {
         if entry.file_name() == "run.json" {
             let processor = |run: &mut serde_json::Value| run["host"]["cpu"] = "Another processor".into();

@@ -18,7 +18,7 @@ fn classes(bench: &Bench) -> Option<String> {
 }
 
 #[test]
-fn articles_classes_exclude_and_the_local_lock_lets_no_contender_in() {
+fn articles_classes_exclude_and_the_local_lock_admits_no_contender() {
     let bench = Bench::new();
     let Some(driver) = classes(&bench) else { return };
     let of_comparison =
@@ -41,7 +41,7 @@ fn articles_classes_exclude_and_the_local_lock_lets_no_contender_in() {
 }
 
 #[test]
-fn sessions_per_acquisition_are_opened_and_ended_with_each() {
+fn a_session_per_acquisition_opens_and_ends_with_it() {
     // Transactions of twenty acquisitions, with a create and a delete each, on servers that no other test uses
     let transactions = |sessions: &str| {
         let bench = Bench::new();
@@ -61,7 +61,7 @@ fn sessions_per_acquisition_are_opened_and_ended_with_each() {
             stderr(&output)
         );
         assert_eq!(trial.sessions.rejoined, 0);
-        // The leader's
+        // The leader's count is the highest
         let proposals = trial.servers.iter().map(|server| {
             server.after.get("zk_proposal_count").unwrap_or(&0)
                 - server.before.get("zk_proposal_count").unwrap_or(&0)
@@ -69,6 +69,6 @@ fn sessions_per_acquisition_are_opened_and_ended_with_each() {
         proposals.max().unwrap()
     };
     let (kept, each) = (transactions("kept"), transactions("per-acquisition"));
-    // Then each acquisition opens a session, and all but those of the end are ended meanwhile
+    // Then each acquisition opens a session, and ends it unless the trial is over
     assert!(each >= kept + 20 + 15, "{kept} and {each}");
 }

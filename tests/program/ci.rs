@@ -155,7 +155,7 @@ fn a_used_port_or_unwritable_output_ends_a_run_before_anything_starts() {
     let address = taken.local_addr().unwrap().to_string();
     for (options, code, why) in [
         (["--metrics", &address], 3, "cannot serve /metrics on 127.0.0.1:"),
-        (["--metrics", "nowhere"], 2, "`nowhere` is no address with a port"),
+        (["--metrics", "nowhere"], 2, "`nowhere` is not an address with a port"),
         (["--junit", "no/such/junit.xml"], 3, "cannot write no/such/junit.xml"),
         (["--github", "--quiet"], 2, "GITHUB_STEP_SUMMARY"),
     ] {
@@ -259,7 +259,8 @@ fn baseline_check_fails_when_the_newest_run_is_slower_than_the_one_before_or_the
     assert!(bench.ends(4, "baseline check").0.contains("no earlier run of `quick`"));
     add(1, 1.5, "slow");
     assert_eq!(bench.ends(1, "baseline check --all").0.matches("Base: ").count(), 1);
-    // As slow as the previous run, and still slower than the oldest run, which is the reference
+    // The newest run is as slow as the previous one, and still slower than the oldest run, which is the
+    // reference
     add(2, 1.5, "as-slow");
     let shown = bench.ends(1, "baseline check --all").0;
     assert!(shown.starts_with("Regressed") && shown.matches("Base: ").count() == 2, "{shown}");

@@ -156,7 +156,7 @@ fn the_official_images_example_runs_without_counters_and_with_its_logs() {
 
 #[test]
 #[ignore = "long: three servers in containers, broken in five ways"]
-fn containers_that_are_killed_paused_isolated_or_wiped_return_and_no_lock_breaks() {
+fn containers_recover_when_killed_paused_isolated_or_wiped_and_no_lock_breaks() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     let output = run(&bench, &docker, (&bench.scenario(FAULTS), Path::new(THREE)), &[]);

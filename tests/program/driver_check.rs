@@ -114,7 +114,7 @@ fn a_new_driver_in_python_passes_and_is_never_overwritten() {
     passes(&bench, &written(&bench, "python", &format!("PYTHON={python}")), "MyLock", &["cancel"]);
     let again = bench.output(&["driver", "new", "new-python", "--language", "go"]);
     assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
-    assert!(stderr(&again).contains("new-python exists already; name a new directory"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("new-python already exists; name a new directory"), "{}", stderr(&again));
     assert!(!bench.path("new-python/go.mod").exists());
 }
 
@@ -177,7 +177,7 @@ fn each_check_finds_a_lie() {
 }
 
 #[test]
-fn two_inside_at_once_are_shown_step_by_step() {
+fn two_simultaneous_holders_are_shown_step_by_step() {
     let Some(python) = foreign::python() else { return };
     let checked = check(&Bench::new(), &lying(python, "grants-without-a-lock"), "Lock", &["exclusion"]);
     let timeline = &checked.finding("exclusion")["timeline"];

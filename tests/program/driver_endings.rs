@@ -31,7 +31,7 @@ fn tries_of_drivers_get_a_free_lock_and_leave_a_held_one_without_a_node() {
 }
 
 #[test]
-fn nodes_that_a_driver_leaves_beside_its_lock_are_counted_per_acquisition_and_gated() {
+fn nodes_that_a_driver_leaves_next_to_its_lock_are_counted_per_acquisition_and_gated() {
     if foreign::kazoo().is_none() {
         return;
     }

@@ -68,7 +68,7 @@ fn of_queue(python: &str, scenario: &str, bug: &str) -> (Trial, Option<i32>, Str
 
 #[test]
 #[ignore = "long: six runs"]
-fn lost_replies_and_leaving_waiters_show_who_enters_without_listing_the_queue() {
+fn lost_replies_and_leaving_waiters_reveal_locks_that_enter_without_listing_the_queue() {
     let Some(python) = foreign::python() else { return };
     for (scenario, bug) in [
         ("faults/list-reply-lost", "list"),
@@ -167,7 +167,7 @@ fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
 }
 
 #[test]
-fn one_repetition_has_counts_that_decide_gates() {
+fn counts_of_one_repetition_decide_gates() {
     if foreign::python().is_none() {
         return;
     }
@@ -261,7 +261,7 @@ fn a_driver_has_one_session_timeout_after_the_load_to_notice_a_lost_reply() {
 }
 
 #[test]
-fn a_session_is_expired_only_by_its_password_and_never_assumed_expired_without() {
+fn a_session_is_expired_only_with_its_password_and_never_assumed_expired() {
     if foreign::python().is_none() {
         return;
     }

@@ -90,7 +90,7 @@ fn every_lock_holds_under_every_fault() {
 
 #[test]
 #[ignore = "long: about five minutes"]
-fn storm_of_drawn_faults_breaks_no_lock() {
+fn storm_of_random_faults_breaks_no_lock() {
     let bench = Bench::new();
     let output = bench.output(&["torture", "--minutes", "4", "--seed", "1", "--data-dir", &data_dir(&bench)]);
     let unless_unknown = [Exit::Held, Exit::Unknown].map(|exit| Some(i32::from(exit as u8)));

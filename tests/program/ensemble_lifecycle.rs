@@ -101,7 +101,7 @@ fn a_release_in_tarball_layout_is_started_from_zookeeper_home() {
     // When an ensemble is started from it
     let mut up = bench.command(&["ensemble", "up", "--servers", "1", "--data-dir", "data"]);
     let output = up.env("ZOOKEEPER_HOME", release).output().unwrap();
-    // Then it serves from that release
+    // Then it serves with that release
     assert!(output.status.success(), "{}", stderr(&output));
     let command = std::fs::read(format!("/proc/{}/cmdline", bench.servers()[0])).unwrap();
     assert!(String::from_utf8_lossy(&command).contains("release/lib/*"));
@@ -140,7 +140,7 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
     assert_eq!(bench.shows("ensemble up --servers 3"), up);
     bench.ends(3, "ensemble up --servers 1");
-    // Or reports why it is not the requested ensemble
+    // Or reports why it is not the requested one
     bench.shows("ensemble up --data-dir data");
     let (_, elsewhere) = bench.ends(3, "ensemble up --data-dir /");
     assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");

@@ -5,7 +5,11 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::support::foreign;
 use crate::support::program::{Bench, stderr};
+
+/// A driver of a queue with a defect, which uses the template's `contenders.py`.
+const DEFECTIVE: &str = include_str!("explore/queue_lock.py");
 
 fn explored(bench: &Bench, words: &[&str]) -> (Option<i32>, Value) {
     let words = [&["explore", "--json", "--data-dir", "data"], words].concat();
@@ -49,6 +53,27 @@ fn a_lock_without_exclusion_is_found_and_its_case_is_repeatable() {
     let (code, again) = explored(&bench, &["--replay", case]);
     assert_eq!(code, Some(1), "{again}");
     assert!(again["headline"].as_str().unwrap().starts_with("violated: "), "{again}");
+}
+
+#[test]
+#[ignore = "long: explores a driver three times"]
+fn a_waiter_that_takes_the_end_of_the_one_ahead_for_its_turn_is_found() {
+    let Some(python) = foreign::python() else { return };
+    let bench = Bench::new();
+    assert!(bench.output(&["driver", "new", "queue", "--language", "python"]).status.success());
+    std::fs::write(bench.path("queue/my_lock.py"), DEFECTIVE).unwrap();
+    let mut explored = |defect: &str| {
+        let driver = format!("q=env PYTHON={python} DEFECT={defect} '{}/run'", bench.path("queue").display());
+        explored(&bench, &["q:Queue", "--driver", &driver, "--budget", "4m", "--out", defect]).1
+    };
+    let sound = explored("none");
+    assert_eq!(sound["explored"][0]["classes"]["killed process"]["violated"], 0, "{sound}");
+    for defect in ["enters-if-the-node-ahead-is-gone", "enters-after-any-event"] {
+        let found = explored(defect);
+        let headline = found["headline"].as_str().unwrap();
+        assert!(headline.starts_with("q:Queue: violated: "), "{headline}");
+        assert!(count(&found, "killed process", "violated") > 0, "{found}");
+    }
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
     // Then the granted timeout is reported before the trials and in the results
     went_through(&output);
     let said = stderr(&output);
-    let granted = "session timeout: asked 5 s, granted 2m";
+    let granted = "session timeout: requested 5 s, granted 2m";
     assert!(said.contains(&format!("warning: {granted}; these servers grant 2m to 20m")), "{said}");
     let (stored, dir) = (bench.stored(), bench.results().remove(0));
     assert_eq!(stored.trials[0].granted_otherwise(), Some((5_000_000, 120_000_000)));

@@ -93,7 +93,7 @@ fn a_violation_has_a_timeline_as_text_page_and_json() {
 }
 
 #[test]
-fn runs_are_judged_again_by_their_trials_and_histories() {
+fn runs_are_rejudged_from_their_trials_and_histories() {
     let violated =
         HELD.replace("20 w1/1 release invoke", "13 w1/2 acquire ok token=2 zxid=3\n20 w1/1 release invoke");
     let violated = violated.replace("22 w1/2 acquire ok token=2 zxid=3", "");

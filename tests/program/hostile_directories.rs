@@ -177,7 +177,7 @@ fn a_pipe_or_endless_file_is_refused() {
 }
 
 #[test]
-fn a_page_replaces_its_own_file_only() {
+fn a_page_replaces_only_its_own_file() {
     let bench = Bench::new();
     let (place, dir) = run_dirs::published(&[records::trial(0)]);
     let (page, far) = (dir.join("report.html"), place.path().join("far"));

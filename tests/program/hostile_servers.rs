@@ -30,13 +30,13 @@ enum Lie {
     OfLists,
     /// Grants sessions whose timeout has already passed.
     OfTimeouts,
-    /// Grants sessions, and sends unrequested frames without end.
+    /// Grants sessions, and keeps sending unrequested frames.
     Flood(Flood),
-    /// Grants no session, and answers an administrative command without end.
+    /// Grants no session, and never stops answering an administrative command.
     OfCommands,
 }
 
-/// Frames sent without end.
+/// Frames that are sent endlessly.
 #[derive(Debug, Clone, Copy)]
 enum Flood {
     Notifications,

@@ -186,7 +186,7 @@ fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
 }
 
 #[test]
-fn nodes_of_killed_runs_go_with_their_sessions_and_clean_removes_the_roots() {
+fn nodes_of_killed_runs_end_with_their_sessions_and_clean_removes_the_roots() {
     let connect = ensemble::place_on_shared();
     let kinds: Vec<FaultCard> =
         fault::cards().into_iter().filter(|card| !card.needs.reaches_servers()).collect();
@@ -204,7 +204,7 @@ fn nodes_of_killed_runs_go_with_their_sessions_and_clean_removes_the_roots() {
         );
     };
     std::thread::scope(|scope| kinds.iter().for_each(|card| drop(scope.spawn(move || kill(card)))));
-    // Given that each has left its root, and some contenders' nodes until their sessions end
+    // Given that each has left its root and, until their sessions end, the nodes of some contenders
     let roots: BTreeSet<String> = left_on(&connect).into_iter().map(|run| run.run_id).collect();
     assert_eq!(roots, kinds.iter().map(|card| card.name.to_owned()).collect());
     eventually("the nodes go with their sessions", Duration::from_secs(60), || {

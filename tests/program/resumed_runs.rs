@@ -28,7 +28,7 @@ const SCENARIO: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\", \
                         hold = \"5ms\"\nduration = \"300ms\"\nwarm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nrepetitions = 3\n\
                         session_timeout = \"4s\"\n[ensemble]\nservers = 1\n";
 const NAME: &str = "cut";
-/// Long enough for a busy host.
+/// Time limit that is long enough for a busy host.
 const LONG: Duration = Duration::from_secs(120);
 
 /// Identity of a trial: label, contenders, repetition, seed.
@@ -117,7 +117,7 @@ fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &
 /// Resumes the run until it is complete, and checks that the result equals that of an undisturbed run.
 fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     let Some(dir) = directory(parent) else { return };
-    // By its final name, wherever it is
+    // The run is given by its final name, wherever its directory is
     let name = parent.join(NAME);
     let words = [&["run", "--resume", name.to_str().unwrap()], more].concat();
     let output = bench.output(&words);
@@ -128,7 +128,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     went_through(&output);
     let stored = zklockbench_results::read(&name).unwrap();
     assert_eq!(stored.run.outcome.ending, RunEnding::Complete);
-    // Trials that a busy host spoiled were rerun, under new numbers
+    // Trials that a busy host spoiled were rerun under new numbers
     let all: BTreeMap<usize, &Trial> =
         stored.trials.iter().chain(&stored.replaced).map(|trial| (trial.spec.index, trial)).collect();
     let planned = all.values().filter(|trial| trial.spec.makes_up_for.is_none());
@@ -189,7 +189,7 @@ fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng) + Sync) {
             let (after, beyond) = (random.random_range(there.len()..=trials), random.random_range(0..400));
             until(&child, &parent, after, Duration::from_millis(beyond));
             let before = recorded(&parent);
-            // It may have ended meanwhile, which is also a valid point.
+            // The run may have ended in the meantime, which is also a valid point.
             cut_short(child.pid(), random);
             let (_, said) = child.end();
             there = kept(&bench, &parent, &before, &said);
@@ -210,7 +210,7 @@ fn send(pid: u32, what: Signal) {
 }
 
 #[test]
-fn kill_9_loses_no_finished_trial() {
+fn a_kill_9_loses_no_finished_trial() {
     cut(|pid, _| send(pid, Signal::KILL));
 }
 

@@ -41,8 +41,8 @@ impl Ordinary {
     fn new() -> Self {
         let bench = Bench::new();
         let program = bench.path("zklockbench");
-        // By a separate process: otherwise, a process started by another test could have the file open for writing, and
-        // it could not be run.
+        // A separate process copies the file: otherwise, a process started by another test could have it open for
+        // writing, and it could not be run.
         let copied =
             Command::new("cp").arg(env!("CARGO_BIN_EXE_zklockbench")).arg(&program).status().unwrap();
         assert!(copied.success(), "{copied}");

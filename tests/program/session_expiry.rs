@@ -39,8 +39,8 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
 }
 
 #[test]
-fn nodes_end_with_their_session_where_servers_do_not_log_which() {
-    // As on servers before 3.6, and on later ones with this property.
+fn nodes_end_with_their_session_even_if_servers_do_not_log_them() {
+    // Servers before 3.6 behave like this, and later ones do with this property.
     let scenario = "name = \"crash\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
                     warm_up = \"0s\"\nduration = \"6s\"\nrepetitions = 1\nsession_timeout = \"2s\"\n\
                     ensemble = { servers = 1 }\n[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"1500ms\"\n";

@@ -63,7 +63,7 @@ fn below(directory: &Path, name: &str) -> Vec<PathBuf> {
 /// Number of connections from one host that each server accepts.
 const ROOM: usize = 10;
 
-/// Three servers that accept this many connections, and do not report their limit.
+/// Three servers that accept only [`ROOM`] connections, and do not report their limit.
 async fn narrow(data: &Path) -> Local {
     let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
     let spec =

@@ -73,11 +73,11 @@ fn a_killed_sweep_resumes_without_repeating_points() {
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
     assert!(said.contains("continuing after 2 runs"), "{said}");
-    // Then all of these are unchanged
+    // Then all of these files are unchanged
     for note in notes.map(|note| directory.join(note)).iter().chain([&far]) {
         assert_eq!(fs::read_to_string(note).unwrap(), "precious", "{}", note.display());
     }
-    // And so are the finished runs, and every point has been measured twice
+    // And the finished runs are unchanged, and every point has been measured twice
     let after = finished(&directory);
     assert_eq!(after.runs[..2], before.runs[..]);
     assert_eq!(after.samples[..before.samples.len()], before.samples[..]);

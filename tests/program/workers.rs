@@ -114,7 +114,7 @@ fn code(output: &Output) -> Option<i32> {
 }
 
 #[tokio::test]
-async fn four_workers_make_the_load_of_one_and_servers_agree_with_their_counts() {
+async fn four_workers_share_the_load_of_one_and_servers_agree_with_their_counts() {
     // Given servers that no other test uses
     let local = ensemble::start(3).await;
     let connect = local.connect();
@@ -425,7 +425,7 @@ fn workers_may_meet_on_another_ensemble() {
     ended(workers).iter().for_each(went_through);
     went_through(&job.merge());
     let [one, other] = [0, 1].map(|index| only(&read(&job.part(index)).unwrap()).steady.clone().unwrap());
-    // Both measure from the same time of the load on
+    // Both start to measure at the same time of the load
     assert_eq!((one.warm_up_us, one.slot_us), (2_000_000, other.slot_us));
     assert_eq!(one.warm_up_us, other.warm_up_us);
 }

@@ -84,7 +84,7 @@ fn every_arrival_process_has_its_stated_rate() {
     ] {
         close(times(&format!("rate = 40\narrivals = {process}"), 1_200).len() as f64, 48_000.0, within);
     }
-    // Two thirds of the time are a pause
+    // Bursts pause for two thirds of the time
     close(times("rate = 0.4", 10_000).len() as f64, 4_000.0, 0.06);
 }
 
@@ -117,7 +117,8 @@ fn bursts_vary_like_an_interrupted_poisson_process() {
         let expected = limit - (limit - 1.0) * (1.0 - (-both * t).exp()) / (both * t);
         close(dispersion(&times, 20_000, window.try_into().unwrap()), expected, within);
     }
-    // Its gaps are those of a renewal process: unequal, but independent of each other.
+    // Gaps of an interrupted Poisson process form a renewal process: they are unequal, but independent of
+    // each other.
     let gaps = gaps(&times);
     assert!(autocorrelation(&gaps).abs() < 0.01, "{}", autocorrelation(&gaps));
     assert!(variance(&gaps).sqrt() / mean(&gaps) > 2.0);
@@ -231,7 +232,7 @@ fn arrivals_of_several_kinds_hold_and_read_in_proportion_to_their_shares() {
     close(of_second as f64 / mixed.len() as f64, 0.1, 0.05);
     let reads = |one: &Arrival| one.mode == Mode::Read;
     assert!(mixed.iter().all(|one| reads(one) == (one.hold.as_millis() == 50)));
-    // A single kind equals no kinds
+    // A single kind has the same effect as no kinds
     let one = spec(&format!("{lines}[[client]]\nshare = 3\n"));
     assert_eq!(draw(&one, seconds(100)), alike);
 }
@@ -256,7 +257,7 @@ fn lock_popularity_follows_zipf_and_the_seed_picks_the_hottest() {
     close(asked[by_rank[0]] / drawn.len() as f64, 0.1928, 0.03);
     let other = ranked(7, 100);
     assert_ne!(by_rank, other);
-    // With uniform popularity, all are alike
+    // With uniform popularity, all locks are alike
     let alike = draw(&spec("rate = 1000\nduration = \"100s\"\nlocks = 10"), seconds(100));
     (0..10).for_each(|lock| close(alike.iter().filter(|one| one.lock == lock).count() as f64, 1e4, 0.05));
 }

@@ -295,11 +295,11 @@ fn decided(case: &str) -> String {
 }
 
 #[test]
-fn each_claim_is_decided_by_the_figures_of_its_runs() {
+fn each_claim_is_decided_by_the_metrics_of_its_runs() {
     insta::assert_snapshot!("decisions", answered(DECISIONS, decided));
 }
 
-/// Longest waits of the race of 2, of 10 and of 50, each three times the one before, and of a queue.
+/// Longest waits: of a race of 2, 10 and 50 contenders, each three times the previous one, and of a queue.
 fn waits(few: u64, queue: u64) -> Evidence {
     let (some, many) = (3 * few, 9 * few);
     evidence(&format!(
@@ -327,7 +327,7 @@ fn every_claim_has_its_number_once_from_1_to_43_and_each_article_its_source() {
 const BY_TESTS: [u8; 9] = [6, 10, 11, 12, 13, 15, 17, 41, 42];
 
 #[test]
-fn without_any_run_only_tests_decide_and_each_other_claim_says_what_it_needs() {
+fn without_runs_only_tests_decide_and_every_other_claim_names_the_runs_it_needs() {
     for decision in decide(&Evidence::default()) {
         if BY_TESTS.contains(&decision.number) {
             assert!(decision.answer != NotDecided && !decision.tests.is_empty(), "{decision:?}");
@@ -371,7 +371,7 @@ fn every_claim_needs_a_shipped_scenario_that_names_it() {
 }
 
 #[test]
-fn a_quotient_of_repetitions_has_an_interval() {
+fn a_ratio_of_repetitions_has_an_interval() {
     let figures = claim(1, &waits(10_000, 10_000)).figures;
     let figure = figures.into_iter().find(|figure| figure.what.contains("by the queue's"));
     assert!(figure.unwrap().bounds.unwrap().coverage.unwrap() > 0.95);
@@ -422,7 +422,7 @@ fn claims_without_runs_keep_their_stored_decision() {
 
 /// The stored pages show the stored decisions.
 #[test]
-fn the_page_on_the_articles_is_fresh() {
+fn the_page_on_the_articles_is_up_to_date() {
     let json = std::fs::read_to_string(root().join("results/articles/decisions.json")).unwrap();
     let decisions: Decisions = serde_json::from_str(&json).unwrap();
     crate::generated_docs::assert_fresh("docs/articles.md", &overview(&decisions));

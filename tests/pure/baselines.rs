@@ -80,7 +80,7 @@ fn an_unsuitable_run_is_refused_as_baseline_and_leaves_no_files() {
     // And the same run twice
     add(&store, &nameless, "abc").unwrap();
     let again = refused(&nameless, Some("def"));
-    assert!(again.contains("is in the store already") && again.ends_with("of commit abc"), "{again}");
+    assert!(again.contains("is already in the store") && again.ends_with("of commit abc"), "{again}");
     assert_eq!(fs::read_dir(&store).unwrap().count(), 1);
 }
 

@@ -313,7 +313,7 @@ fn prometheus_own_parser_reads_the_metrics_and_their_names() {
     let parse = PARSE.replace("openmetrics.parser", "parser");
     let read = feed(&python, &parse, &openmetrics::plain(&openmetrics::render(&example())));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
-    // And the parser is one
+    // And the parser does refuse something else
     let broken = openmetrics::render(&example()).replace("# EOF", "");
     assert_eq!(feed(&python, PARSE, &broken), "");
 }
@@ -333,7 +333,7 @@ fn dashboard_queries() -> Vec<String> {
 }
 
 #[test]
-fn the_dashboard_asks_only_for_metrics_and_labels_that_a_run_exports() {
+fn the_dashboard_queries_only_metrics_and_labels_that_a_run_exports() {
     let text = live().render(records::began());
     // Labels by the name of the samples that have them; a server adds the instance.
     let mut exported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -89,7 +89,7 @@ fn nine_in_ten_pairs_without_a_margin_are_shown_not_to_have_regressed() {
 }
 
 #[test]
-fn two_milliseconds_more_hold_regress_in_nineteen_of_twenty_pairs() {
+fn a_hold_two_milliseconds_longer_regresses_in_nineteen_of_twenty_pairs() {
     for data in [include_str!("../data/compare/margins.csv"), include_str!("../data/compare/equal.csv")] {
         // Given pairs of equal runs, in whose newer run every cycle took longer, except those of polling, which would
         // not poll later

@@ -15,7 +15,8 @@ const CLIENTS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 struct Protocol {
     leases: usize,
-    /// Whether its nodes have marked names, by which they are found again. If not, a lost connection ends the session.
+    /// Whether its nodes have marked names, by which they are found again. Otherwise, a lost connection ends the
+    /// session.
     is_marked: bool,
     /// Whether a holder hands the lock over by a write into the next contender's node.
     grants: bool,
@@ -29,7 +30,7 @@ struct Protocol {
 enum Flaw {
     /// One contender more than there are leases enters.
     CountsOneTooFew,
-    /// The nodes are counted before the own node is created, and one is added.
+    /// The nodes are counted before the client's own node is created, and one is added.
     CountedBefore,
     /// The third contender treats itself as the second.
     ThirdIsSecond,

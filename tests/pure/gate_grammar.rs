@@ -77,7 +77,7 @@ fn a_gate_names_a_strategy_by_an_alias() {
 }
 
 #[test]
-fn messages_for_wrong_gates() {
+fn wrong_gates_are_explained() {
     let strategies = ["baton".to_owned(), "polling poll_interval=500ms".to_owned()];
     let cells = KnownCells { strategies: &strategies, locks: &[], contenders: &[1, 20] };
     let known = Known { cells: Some(cells), ..anything() };
@@ -170,7 +170,7 @@ fn control_characters_are_escaped_and_infinite_numbers_refused() {
 }
 
 #[test]
-fn messages_for_wrong_gates_in_a_file() {
+fn wrong_gates_in_a_file_are_explained() {
     insta::assert_snapshot!(
         "errors_in_files_with_gates",
         said_of_files(&CARDS, include_str!("snapshots/pure__gate_grammar__errors_in_files_with_gates.snap"))

@@ -418,7 +418,7 @@ fn overloaded(like: &Trial) -> Trial {
 }
 
 #[test]
-fn without_a_gate_on_it_the_whole_comparison_is_a_gate() {
+fn the_whole_comparison_is_a_gate_if_no_other_gate_covers_it() {
     let came_to = |slow: Option<&str>, repetitions: u32| -> Outcome {
         let mut world = compared(repetitions);
         slow.into_iter().for_each(|label| slower(&mut world, label));
@@ -454,7 +454,7 @@ fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
     let planned = Some(3);
     let world = World::new();
     // A median is lost once more than half of the repetitions are on the wrong side; a gate on every repetition is lost
-    // at the first
+    // at the first such repetition
     let lost = |gate: &str| lost_after(&world, &[gate], planned).map(|(after, _)| after);
     assert_eq!(lost("throughput >= 10/s"), None);
     assert_eq!((lost("throughput >= 1000/s"), lost("every throughput >= 1000/s")), (Some(2), Some(1)));

@@ -37,22 +37,22 @@ fn with_part(name: &str, marker: &str, part: &str) -> String {
 }
 
 #[test]
-fn the_page_on_locks_is_fresh() {
+fn the_page_on_locks_is_up_to_date() {
     assert_fresh("docs/reference/locks.md", &zklockbench_locks::reference());
 }
 
 #[test]
-fn the_page_on_faults_is_fresh() {
+fn the_page_on_faults_is_up_to_date() {
     assert_fresh("docs/reference/faults.md", &fault::reference());
 }
 
 #[test]
-fn the_page_on_figures_is_fresh() {
+fn the_page_on_metrics_is_up_to_date() {
     assert_fresh("docs/reference/metrics.md", &figures::reference());
 }
 
 #[test]
-fn the_page_on_scenarios_is_fresh() {
+fn the_page_on_scenarios_is_up_to_date() {
     assert_fresh(
         "docs/reference/scenario-keys.md",
         &zklockbench_scenario::reference(&zklockbench_locks::cards(), &fault::cards()),

@@ -405,7 +405,7 @@ fn a_late_generator_spoils_no_wait_that_meets_the_objective() {
 }
 
 #[test]
-fn a_load_that_holds_exceed_needs_no_measurement() {
+fn a_load_with_impossibly_long_holds_needs_no_measurement() {
     for (clients, rate, locks, says) in [
         (400, 120.0, 2, "each lock would be held for 120 % of the time"),
         (2, 150.0, 10, "3 locks would be held at any time, and there are 2 clients to hold them"),
@@ -514,7 +514,7 @@ fn only_a_constant_delay_for_every_client_is_an_added_round_trip_time() {
 }
 
 #[test]
-fn the_headroom_interval_covers_it_and_narrows_with_longer_trials() {
+fn the_interval_covers_the_headroom_and_narrows_with_longer_trials() {
     let evidence = sound();
     let width = |arrivals: f64| {
         let effort = Effort { arrivals, ..LITTLE };
@@ -562,7 +562,7 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
     let told = recommended(&[broken.clone(), of("b", 1.2, 20.0)]);
     assert!(told.starts_with("Use b: ") && told.ends_with("; it is the only one that meets it."), "{told}");
     assert_eq!(recommend(&[broken]), None);
-    // Nor is a lock called the only one while another one is unknown
+    // And a lock is not called the only one while another is unknown
     let mut unknown = of("a", 9.0, 1.0);
     unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
     let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
@@ -696,7 +696,7 @@ fn returning_clients_match_the_machine_repairman_model_and_the_limit_is_in_clien
         "{told}"
     );
     assert!(ten.curve.is_empty());
-    // And far beyond it they wait for too long, but not forever
+    // And far beyond the limit they wait for too long, but not forever
     let many = closed("wait.p99 < 500ms", 3 * limit);
     assert!(matches!(many.verdict, Verdict::Violated(_)), "{}", in_words(&many));
     assert!(many.horizon_s.is_none() && many.locks_needed.is_some(), "{}", in_words(&many));

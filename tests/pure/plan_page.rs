@@ -58,7 +58,7 @@ fn the_verdict_comes_from_the_verification_if_there_is_one() {
     (none.recommendation, none.verifications) = (None, Vec::new());
     let word = |plan: &PlanFile| plan.verdict().word();
     assert_eq!([word(&held), word(&broken), word(&none)], ["held", "violated", "unknown"]);
-    // As stored before verifications were judged
+    // A plan as stored before verifications were judged
     (broken.verifications[0].verdict, broken.verifications[0].held) = (None, false);
     assert_eq!(word(&broken), "violated");
 }

@@ -69,24 +69,24 @@ fn the_layout_check_finds_text_outside_the_picture_and_overlapping_text() {
 }
 
 #[test]
-fn five_strategies_at_six_contender_counts() {
+fn charts_fit_five_strategies_at_six_contender_counts() {
     insta::assert_snapshot!(gallery("five", &views::view(&views::FIVE, &[1, 2, 10, 50, 100, 500]), ""));
 }
 
 #[test]
-fn a_single_contender_count() {
+fn charts_fit_a_single_contender_count() {
     insta::assert_snapshot!(gallery("single", &views::view(&views::FIVE, &[50]), ""));
 }
 
 #[test]
-fn one_strategy() {
+fn charts_fit_one_strategy() {
     let mut view = views::view(&["predecessor-watch"], &[1, 10, 100]);
     view.floor = Some(records::floor());
     insta::assert_snapshot!(gallery("one", &view, ""));
 }
 
 #[test]
-fn invalid_partial_and_violated_trials() {
+fn charts_mark_invalid_partial_and_violated_trials() {
     let mut view = views::view(&views::FIVE, &[2, 10, 100]);
     for trial in views::trials_of(&mut view, 1, 100) {
         views::spoil(trial, "the generator's own lag was 31 % of the mean handoff (limit 10 %)");
@@ -102,7 +102,7 @@ fn invalid_partial_and_violated_trials() {
 }
 
 #[test]
-fn ten_strategies_with_long_labels_and_wide_ranges() {
+fn charts_fit_ten_strategies_with_long_labels_and_wide_ranges() {
     let labels: Vec<String> = (0..10)
         .map(|at| match at {
             0..5 => format!("{} (while_holding=relist)", views::FIVE[at]),
@@ -120,7 +120,7 @@ fn ten_strategies_with_long_labels_and_wide_ranges() {
 }
 
 #[test]
-fn marks_on_bars_and_seconds_without_an_acquisition() {
+fn charts_mark_bars_and_seconds_without_an_acquisition() {
     let mut view = views::view(&views::FIVE, &[50]);
     for trial in views::trials_of(&mut view, 1, 50) {
         views::spoil(trial, "timer lag 40 ms");
@@ -132,7 +132,7 @@ fn marks_on_bars_and_seconds_without_an_acquisition() {
 }
 
 #[test]
-fn a_herd_of_2000_next_to_locks_that_wake_at_most_one_waiter() {
+fn charts_fit_a_herd_of_2000_next_to_locks_that_wake_at_most_one_waiter() {
     let mut view = views::view(&["parent-watch", "predecessor-watch", "polling"], &[10, 2000]);
     for (strategy, waiters) in [(0, 1_999), (1, 1)] {
         for (trial, number) in views::trials_of(&mut view, strategy, 2000).zip(1..) {
@@ -160,7 +160,7 @@ const FAULTS: [&str; 12] = [
 
 /// Elections in two repetitions: two close together, one at the right edge, all among the faults' numbers.
 #[test]
-fn unplanned_elections_next_to_faults() {
+fn charts_show_unplanned_elections_next_to_faults() {
     let mut view = views::view(&["predecessor-watch", "polling"], &[10]);
     views::break_all(&mut view, &["kill leader", "pause follower"]);
     let election = |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
@@ -195,7 +195,7 @@ fn locks(count: usize) -> Vec<String> {
 }
 
 #[test]
-fn one_three_and_twenty_locks_under_one_four_and_twelve_faults() {
+fn charts_fit_one_three_and_twenty_locks_under_one_four_and_twelve_faults() {
     let mut shown = String::new();
     for (count, faults) in [(1, 1), (3, 4), (20, 12)] {
         let labels = locks(count);
@@ -212,7 +212,7 @@ fn one_three_and_twenty_locks_under_one_four_and_twelve_faults() {
 }
 
 #[test]
-fn everything_that_can_go_wrong_under_faults() {
+fn charts_show_everything_that_can_go_wrong_under_faults() {
     insta::assert_snapshot!(wrong(6) + &wrong(12));
 }
 
@@ -240,7 +240,7 @@ fn wrong(faults: usize) -> String {
 }
 
 #[test]
-fn faults_without_metrics() {
+fn charts_fit_faults_without_metrics() {
     let mut view = views::view(&views::FIVE, &[20]);
     for cell in &mut view.cells {
         let mut nothing = views::unmeasured("x", 20, 1);

@@ -399,7 +399,7 @@ fn a_cell_shows_the_requests_of_its_median_repetition() {
 }
 
 #[test]
-fn a_page_with_every_kind_of_trouble() {
+fn a_page_shows_every_kind_of_trouble() {
     let mut view = view(&["predecessor-watch", "no-lock"], &[1, 4]);
     interrupt(trial(&mut view, 0, 1, 2));
     trial(&mut view, 1, 1, 0).accounting = vec![line(Counted::Reads, 100, Some(101), None)];

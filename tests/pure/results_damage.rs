@@ -97,7 +97,7 @@ const DAMAGES: [(Damage, &[&str]); 11] = [
             let lost = |text: &str| text[..text.rfind("Tag=request_create").unwrap()].to_owned();
             rewrite(dir, "trials/000.hlog", lost);
         },
-        &["`request_create`: the JSON and the .hlog have other numbers"],
+        &["`request_create`: the JSON and the .hlog have different numbers"],
     ),
     (
         |dir| {
@@ -139,7 +139,7 @@ fn contradictory_numbers_are_reported() {
         ("/derived/fan_out", json!(1.5), "`derived` does not follow from the counts"),
         ("/whole/releases", json!(5), "releases: 6 in the measured phase, but 5 in the whole trial"),
         ("/tallies/0/acquired", json!(4), "acquisitions: 6 in one place, 7 in another"),
-        ("/latencies/wait/p99_us", json!(5), "`wait`: the JSON and the .hlog have other numbers"),
+        ("/latencies/wait/p99_us", json!(5), "`wait`: the JSON and the .hlog have different numbers"),
         ("/violation_count", json!(1), "1 violation, but never two inside"),
     ];
     for (pointer, value, expected) in changes {

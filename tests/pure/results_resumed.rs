@@ -52,7 +52,7 @@ fn rows(dir: &Path, table: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_finished_trial_is_kept_even_if_the_run_did_not_note_it() {
+fn a_finished_trial_is_kept_even_if_the_run_did_not_record_it() {
     let parent = tempfile::tempdir().unwrap();
     let dir = killed(parent.path(), &[records::trial(0)]);
     // Given a trial that was written when the kill came, an incomplete one, and an earlier version's table
@@ -143,7 +143,7 @@ fn invalid_trial_that_breaks_servers_is_rerun_only_on_servers_of_the_run() {
 }
 
 #[test]
-fn an_abandoned_resume_changes_nothing_and_locks_the_run_meanwhile() {
+fn an_abandoned_resume_locks_the_run_while_it_lasts_and_changes_nothing() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     let going = RunWriter::resume(writer.dir()).unwrap_err().to_string();
@@ -208,7 +208,7 @@ fn links_in_the_directory_are_not_followed_for_writing() {
 }
 
 #[test]
-fn a_full_disk_can_still_take_the_record_of_the_last_trial() {
+fn the_record_of_the_last_trial_can_be_written_to_a_full_disk() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     writer.begins(records::run(PLANNED), &[], records::held()).unwrap();

@@ -7,7 +7,7 @@ use zklockbench_core::catalog::{Choice, LockCard, Param, ParamKind};
 use zklockbench_scenario::parse;
 
 #[test]
-fn messages_for_lines_added_to_a_valid_file() {
+fn wrong_lines_added_to_a_valid_file_are_explained() {
     insta::assert_snapshot!(
         "errors_in_added_lines",
         said_of_added_lines(
@@ -18,7 +18,7 @@ fn messages_for_lines_added_to_a_valid_file() {
 }
 
 #[test]
-fn messages_for_invalid_files() {
+fn invalid_files_are_explained() {
     insta::assert_snapshot!(
         "errors_in_files",
         said_of_files(&CARDS, include_str!("snapshots/pure__scenario_errors__errors_in_files.snap"))
@@ -46,7 +46,7 @@ const DECIDES: [LockCard; 1] = [LockCard {
 }];
 
 #[test]
-fn messages_for_parameters_that_depend_on_others() {
+fn wrong_combinations_of_parameters_are_explained() {
     insta::assert_snapshot!(
         "errors_in_deciding_parameters",
         said_of_files(

@@ -204,7 +204,7 @@ fn warnings(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn advice_on_outages_longer_than_the_session_timeout() {
+fn outages_longer_than_the_session_timeout_get_advice() {
     let fault = |lines: &str| format!("session_timeout = \"4s\"\n[[fault]]\nat = \"5s\"\n{lines}");
     for (lines, label) in [
         ("kind = \"pause\"\nduration = \"5s\"\n", "pause leader"),
@@ -227,7 +227,7 @@ fn advice_on_outages_longer_than_the_session_timeout() {
 }
 
 #[test]
-fn advice_on_loads_without_waiters() {
+fn loads_without_waiters_get_advice() {
     let text = format!(
         "{HEAD}contenders = [4, 1]\nduration = \"60s\"\n[[fault]]\nkind = \"clock-jump\"\nat = \"5s\"\n"
     );

@@ -158,7 +158,7 @@ fn the_largest_allowed_numbers_can_be_planned() {
 }
 
 #[test]
-fn a_batch_is_one_acquisition_each() {
+fn each_contender_of_a_batch_acquires_once() {
     let plan =
         plan("contenders = 2\nload = \"batch\"\nacquisitions = 1\nhold = \"50ms\"\nwarm_up = \"0s\"\n");
     assert!(plan.trials.iter().all(|t| t.load == Load::Batch && t.stop == Stop::Acquisitions(1)));
@@ -179,7 +179,7 @@ fn advice_points_at_its_value() {
 }
 
 #[test]
-fn advice_on_timeouts_and_bursts() {
+fn timeouts_and_bursts_get_advice() {
     let lines = "contenders = 5000\nacquisitions = 1\nhold = \"10ms\"\nacquire_timeout = \"1s\"\nsession_timeout = \"1s\"\n";
     assert_eq!(
         warnings(lines),
@@ -195,7 +195,7 @@ fn advice_on_timeouts_and_bursts() {
 }
 
 #[test]
-fn advice_on_readers_without_a_read_write_lock() {
+fn readers_without_a_read_write_lock_get_advice() {
     assert_eq!(
         warnings("contenders = 2\nacquisitions = 5\nread_ratio = 0.5\n"),
         ["5:14 no listed strategy has a read side, so every request is a write"]
@@ -297,7 +297,7 @@ fn a_round_beyond_the_plan_equals_that_of_a_longer_plan() {
 }
 
 #[test]
-fn a_precision_sets_when_to_stop_and_the_preview_the_longest_time() {
+fn a_precision_ends_the_run_and_the_preview_shows_the_longest_time() {
     let lines = "contenders = 2\nduration = \"1s\"\nwarm_up = \"1s\"\nprecision = \"2.5 %\"\n";
     let parsed = parsed(lines);
     let precision = parsed.scenario.precision.unwrap();
@@ -331,7 +331,7 @@ fn an_open_load_defaults_to_poisson_arrivals_over_equal_locks() {
 }
 
 #[test]
-fn every_process_of_arrivals_is_read_with_its_parts() {
+fn every_arrival_process_is_read_with_its_parameters() {
     let arrivals =
         |lines: &str| open(&format!("contenders = 2\nduration = \"5s\"\n{lines}"))[0].arrivals.clone();
     let second = Duration::from_secs(1);
@@ -454,7 +454,7 @@ fn a_replay_with_too_many_locks_or_a_wrong_file_is_reported_with_its_position() 
 }
 
 #[test]
-fn advice_on_loads_beyond_a_locks_capacity() {
+fn loads_beyond_a_locks_capacity_get_advice() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = 100\nhold = \"10ms\"\n";
     let advised = |more: &str| warnings(&format!("{lines}{more}\n"));
     assert_eq!(advised("rate = 70"), [""; 0]);
@@ -462,7 +462,7 @@ fn advice_on_loads_beyond_a_locks_capacity() {
         advised("rate = 120"),
         [
             "8:8 at 120 arrivals a second, each with a hold of 10 ms, the lock would be busy 120 % of the time: \
-             this cannot work, the queue grows without end"
+             this cannot work, because the queue grows without end"
         ]
     );
     assert_eq!(
@@ -478,7 +478,7 @@ fn advice_on_loads_beyond_a_locks_capacity() {
         advised("rate = 600\nlocks = 100\npopularity = { zipf = 1 }"),
         ["8:8 at 600 arrivals a second, each with a hold of 10 ms, the busiest of 100 locks would be busy \
              116 % of the \
-          time: this cannot work, the queue grows without end"]
+          time: this cannot work, because the queue grows without end"]
     );
     // Not too high on average, but at the peak
     for (arrivals, peak) in [
@@ -495,7 +495,7 @@ fn advice_on_loads_beyond_a_locks_capacity() {
 }
 
 #[test]
-fn advice_on_pools_popularity_and_steps_without_effect() {
+fn pools_popularity_and_steps_without_effect_get_advice() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\n";
     assert_eq!(
         warnings(&format!("{lines}contenders = 5\nhold = \"50ms\"\nrate = 100\nlocks = 20\n")),

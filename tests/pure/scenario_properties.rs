@@ -4,7 +4,7 @@ use crate::support::cards;
 use proptest::prelude::*;
 use zklockbench_scenario::{Diagnostics, Preview, TrialPlan, parse};
 
-/// Separated by white space.
+/// Pieces of scenario files, separated by white space.
 const WORDS: &str = r#"
 name strategies contenders locks hold think read_ratio depth poll_interval load duration acquisitions ramp_up
 warm_up repetitions order seed session_timeout acquire_timeout time_scale ensemble servers data_dir connect
@@ -13,7 +13,7 @@ fault kind target contender at after_acquisitions times every jitter latency sha
 rate rate_each arrivals popularity late backlog_at_most warm_up_at_most on_lost hold_limit
 "#;
 
-/// Separated by four spaces or a new line.
+/// Values, separated by four spaces or a new line.
 const VALUES: &str = r##"
 1    0    -1    1.5    nan    inf    -inf    1e308    99999999999999999999    0x_    0xff    true    "20ms"
 "1s"    "0s"    "9999999999999d"    "-1s"    "1.99999999999999999999s"    "polling"    "no-lock"    "batch"
@@ -112,12 +112,12 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn files_made_of_likely_lines(lines in proptest::collection::vec(line(), 0..14)) {
+    fn files_of_likely_lines_are_read_or_refused_with_a_position(lines in proptest::collection::vec(line(), 0..14)) {
         check(&lines.concat());
     }
 
     #[test]
-    fn valid_files_with_one_line_replaced_or_added(at in 0usize..20, line in line(), replace: bool) {
+    fn files_with_one_line_replaced_or_added_are_read_or_refused_with_a_position(at in 0usize..20, line in line(), replace: bool) {
         let mut lines: Vec<_> = VALID.split_inclusive('\n').map(str::to_owned).collect();
         if replace {
             lines[at] = line;
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn valid_open_loads_with_lines_replaced(
+    fn open_loads_with_lines_replaced_are_read_or_refused_with_a_position(
         changes in proptest::collection::vec((0usize..15, line()), 1..4)
     ) {
         let mut lines: Vec<_> = VALID_OPEN.split_inclusive('\n').map(str::to_owned).collect();
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn valid_files_with_characters_changed(
+    fn files_with_characters_changed_are_read_or_refused_with_a_position(
         open: bool,
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<char>(), 0u8..3), 1..5)
     ) {
@@ -154,12 +154,12 @@ proptest! {
     }
 
     #[test]
-    fn valid_files_cut_short(at in 0..VALID.len()) {
+    fn truncated_files_are_read_or_refused_with_a_position(at in 0..VALID.len()) {
         check(&VALID[..at]);
     }
 
     #[test]
-    fn any_text(text in "\\PC{0,80}") {
+    fn any_text_is_read_or_refused_with_a_position(text in "\\PC{0,80}") {
         check(&text);
     }
 }

@@ -68,7 +68,7 @@ fn each_scenario_starts_with_purpose_expectation_and_source() {
 
 /// Editors find the schema beside the scenarios, also in a package or beside the output of `zklockbench schema`.
 #[test]
-fn each_scenario_leads_editors_to_the_schema() {
+fn each_scenario_points_editors_to_the_schema() {
     let schema = zklockbench_scenario::schema(&zklockbench_locks::cards(), &fault::cards());
     let schema = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
     assert_fresh("scenarios/scenario.schema.json", &schema);

@@ -208,7 +208,7 @@ fn the_bracket_contains_the_edge_and_widens_with_noise() {
 }
 
 #[test]
-fn five_repetitions_decide_and_err_once_in_twenty_times_at_most() {
+fn five_repetitions_decide_and_err_at_most_once_in_twenty() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let (mut kept, mut missed) = (0, 0);
     for _ in 0..2_000 {

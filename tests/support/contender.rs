@@ -12,9 +12,9 @@ use crate::support::sessions::{Scene, Trace, patience};
 
 /// Time after the last reply or notification within which a contender sends its next request, if it has one.
 pub const SETTLE: Duration = Duration::from_millis(150);
-/// More than a server takes to answer on a busy host.
+/// Time limit for a server's answer, generous enough for a busy host.
 const CATCHES_UP_WITHIN: Duration = Duration::from_secs(10);
-/// More than any wait of a test takes.
+/// Time limit for any wait of a test.
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// A lock object, its session, and the requests it has sent.

@@ -52,7 +52,7 @@ pub fn boxes(svg: &str) -> Vec<TextBox<'_>> {
                 "middle" => x - width / 2.0,
                 _ => x - width,
             };
-            // Of its height, how far the foot of a letter lies below its position.
+            // Distance of a letter's foot below its position, as a share of its height.
             let foot = match attribute(attributes, "dy") {
                 "0.76em" => 0.76,
                 "0.5ex" => 0.365,

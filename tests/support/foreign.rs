@@ -13,7 +13,7 @@ use crate::support::skip;
 
 const JARS: &str = "/usr/share/java";
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop");
-/// More than any step of theirs takes.
+/// Time limit for any of their steps.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Command for a class of tests/interop. All classes are compiled once, which takes longer than running one.

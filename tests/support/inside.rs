@@ -31,7 +31,7 @@ pub const CONTENDERS: usize = 2;
 pub fn crossings() -> u64 {
     depth::of(201, 1_001)
 }
-/// Longer than any mix takes.
+/// Time limit for any mix of contenders.
 const LIMIT: Duration = Duration::from_secs(240);
 
 #[derive(Debug, Default)]

@@ -281,7 +281,7 @@ fn is_named(schema: &Map<String, Value>, name: &str) -> bool {
 }
 
 #[test]
-fn values_are_judged_by_every_keyword() {
+fn values_are_validated_by_every_keyword() {
     use serde_json::json;
     for (schema, right, wrong) in [
         (json!({ "type": "integer", "minimum": 0 }), json!(1.0), json!(-1)),

@@ -17,7 +17,7 @@ async fn has_fired(watcher: &Session, watch: &mut Watch, node: &str) -> bool {
 }
 
 #[test]
-fn each_watch_fires_at_some_of_four_changes() {
+fn each_kind_of_watch_fires_on_its_changes_only() {
     const CHANGES: [&str; 4] = ["child created", "data set", "child deleted", "node deleted"];
     on_scene(async |scene| {
         let (watcher, other) = (scene.session().await, scene.session().await);

@@ -22,7 +22,8 @@ use crate::worded;
 pub struct LockCard {
     /// Name used in scenario files and in every output.
     pub name: &'static str,
-    /// What articles call the lock. These names are understood wherever a strategy is named; every output has `name`.
+    /// Names that articles give to the lock. They are accepted wherever a strategy is named; every output uses
+    /// `name`.
     pub aliases: &'static [&'static str],
     pub summary: &'static str,
     /// Origin of the lock: article, recipe or class.

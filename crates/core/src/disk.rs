@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn open_refuses_hollow_files_without_reading_them() {
+    fn open_refuses_sparse_files_without_reading_them() {
         let place = tempfile::tempdir().unwrap();
         File::create(place.path().join("hollow")).unwrap().set_len(1 << 40).unwrap();
         let found = open(place.path(), Path::new("hollow"), u64::MAX);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn scenario_text_as_a_value_exempts_no_string_from_taming() {
+    fn a_value_equal_to_scenario_text_exempts_no_string_from_escaping() {
         let json = br#"["scenario_text", "a\nb", "\u009b", "\ud83d\ude00", "\"\\n"]"#;
         let read: Vec<String> = from_json(json).unwrap();
         assert_eq!(read, ["scenario_text", "a\\u{a}b", "\\u{9b}", "😀", "\"\\n"]);

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_sessions_have_their_fields() {
+    fn error_and_session_records_are_read_with_their_fields() {
         let body = (-110_i32).to_be_bytes();
         let failed = written(header(7, 3, 1, 5, ERROR), &body);
         assert_eq!(next(&failed).unwrap().0.error(), Some(-110));
@@ -310,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bodies_of_any_bytes_are_read_without_a_panic(body in proptest::collection::vec(any::<u8>(), 0..200), kind in -12..25_i32) {
+        fn arbitrary_bodies_never_panic(body in proptest::collection::vec(any::<u8>(), 0..200), kind in -12..25_i32) {
             let log = written(header(1, 1, 1, 1, kind), &body);
             let (record, _) = next(&log).unwrap();
             record.changes(&mut |_| {});

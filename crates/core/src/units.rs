@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_groups_the_digits_of_a_rounded_count() {
+    fn counts_per_day_are_rounded_and_have_grouped_digits() {
         assert_eq!([0.0, 0.001, 1.0, 50.0].map(a_day), ["0", "86", "86,400", "4,320,000"]);
         assert_eq!(a_day(123.456), "10,700,000");
     }

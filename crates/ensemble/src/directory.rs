@@ -150,7 +150,7 @@ fn file_system(mountinfo: &str, path: &Path) -> Option<(String, String)> {
         let mut right = right.split(' ');
         Some((mount_point, right.next()?.to_owned(), right.next()?.to_owned()))
     });
-    // Among equal mount points, the last one is mounted on top.
+    // Among equal mount points, the last one is on top.
     mounts
         .filter(|(mount_point, ..)| path.starts_with(mount_point))
         .max_by_key(|(mount_point, ..)| mount_point.components().count())

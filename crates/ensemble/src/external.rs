@@ -86,7 +86,7 @@ pub struct Hosts {
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
-/// Long enough for a running election.
+/// Time limit that is long enough for a running election.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -250,7 +250,7 @@ impl Processes for Hosts {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 Ok(format!("{address} refuses"))
             }
-            // A pod's name goes with the pod.
+            // A pod's name disappears with the pod.
             Err(error) if state::is_gone(&error) => Ok(format!("{address} no longer resolves ({error})")),
             // An unreachable host refuses nothing and looks like a slow host.
             Err(error) => Err(format!("{address}: {error}")),

@@ -14,7 +14,7 @@ use super::private;
 use super::server::{Lifetime, Server, is_server_of};
 use zklockbench_core::error::Error;
 
-/// Time a server gets to end when asked, before it is killed.
+/// Time after which a server that was asked to end is killed.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -154,7 +154,7 @@ fn numbers(local: &Local) -> impl Iterator<Item = usize> + use<> {
     1..=local.addresses().len()
 }
 
-/// Time a datagram gets to arrive.
+/// Time limit for a datagram to arrive.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time in which no datagram may arrive on a cut link; on a working link one takes microseconds.
 const SILENCE: Duration = Duration::from_millis(300);

@@ -15,7 +15,7 @@ use super::state;
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 
-/// Time the servers get to become ready. Alone on two cores they take 1 to 2 s.
+/// Time limit for the servers to become ready. Alone on two cores they take 1 to 2 s.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Number of port blocks to try when a port turns out to be taken.
 const ATTEMPTS: usize = 5;

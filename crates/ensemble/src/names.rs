@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_names_stay_and_repeated_servers_go() {
+    async fn unknown_names_are_kept_and_repeated_servers_dropped() {
         // A name that needs no resolver
         let addresses = ["no..where:2181", "localhost:1", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:2"];
         let connect = Connect { addresses: addresses.map(str::to_owned).to_vec(), chroot: "/app".into() };

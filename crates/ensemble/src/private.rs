@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn own_directory_that_others_may_read_is_closed_to_them() {
+    fn readable_directory_of_the_user_is_made_private() {
         let place = tempfile::tempdir().unwrap();
         let own = place.path().join("own");
         std::fs::create_dir(&own).unwrap();

@@ -250,9 +250,9 @@ impl Processes for Local {
     }
 }
 
-/// Time a server gets to end when asked, before it is killed.
+/// Time after which a server that was asked to end is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
-/// Time the kernel gets to reap a killed process.
+/// Time limit for the kernel to reap a killed process.
 const KILLED_WITHIN: Duration = Duration::from_secs(30);
 
 async fn end(local: &Local, number: usize, signal: Signal) -> Done {
@@ -281,7 +281,7 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
     .await
 }
 
-/// Time a signal gets to reach every thread of a JVM.
+/// Time limit for a signal to reach every thread of a JVM.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 fn is_stopped(local: &Local, number: usize) -> Fact {
@@ -297,7 +297,7 @@ fn is_stopped(local: &Local, number: usize) -> Fact {
     }
 }
 
-/// Time a server gets until it listens. Alone on two cores it takes half a second.
+/// Time limit for a server to listen. Alone on two cores it takes half a second.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
 /// Time to wait for ports that are still taken.
 const FREE_WITHIN: Duration = Duration::from_secs(10);

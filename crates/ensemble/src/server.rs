@@ -151,7 +151,7 @@ impl Server {
         self.meant != Meant::StandStill && self.is_running()
     }
 
-    /// Exit status, if the server ended by itself.
+    /// Exit status if the server has ended by itself.
     pub fn ended(&mut self) -> Option<String> {
         if matches!(self.meant, Meant::BeDown | Meant::BeGone) {
             return None;
@@ -159,7 +159,7 @@ impl Server {
         self.has_ended()
     }
 
-    /// Exit status, if the server ended, intended or not.
+    /// Exit status if the server has ended, whether intended or not.
     pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         Some(format!("server {} ended ({status})", self.number))
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn child_survives_the_thread_that_asked_for_it() {
+    fn child_survives_the_thread_that_started_it() {
         let start = || {
             let mut command = Command::new("sleep");
             command.arg("30");
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn config_of_three_servers_lists_all_three_and_the_own_client_port() {
+    fn config_of_three_servers_lists_all_three_and_its_own_client_port() {
         let text = zoo_cfg(Path::new("/d"), 2, &ports(3));
         for line in ["clientPort=1002", "server.1=127.0.0.1:2001:3001", "server.3=127.0.0.1:2003:3003"] {
             assert!(text.lines().any(|have| have == line), "{line} is missing in {text}");

@@ -158,7 +158,7 @@ pub fn is_whole(roles: &[Role]) -> bool {
     second.is_none() && followers + observers + 1 == roles.len() && are_in_step
 }
 
-/// Why running servers will never form an ensemble in their present state, if so.
+/// Why running servers will never form an ensemble in their present state; `None` if they may.
 fn never_whole(roles: &[Role]) -> Option<String> {
     if let Some(refused) = roles.iter().find(|role| role.is_refused) {
         return Some(format!("{}: {}", refused.address, refused.describe()));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn server_without_mntr_is_asked_with_srvr() {
+    async fn server_without_mntr_is_queried_with_srvr() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn three_servers_are_healthy_with_one_leader_and_both_followers_in_step() {
+    fn three_servers_are_healthy_with_one_leader_and_two_synchronised_followers() {
         let (leader, follower) = (role("leader", Some(2)), role("follower", None));
         assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
         assert!(!is_whole(&[follower.clone(), follower.clone(), follower.clone()]));

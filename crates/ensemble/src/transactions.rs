@@ -357,7 +357,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn garbage_is_read_without_a_panic(garbage in proptest::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_logs_never_panic(garbage in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = read(&log(&[garbage.clone(), record(1, MULTI, &garbage)]));
         }
     }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_and_the_end_of_a_session_pass() {
+    fn heartbeats_and_session_closes_are_passed_on_at_once() {
         assert!(Request::read(&ping()).unwrap().passes());
         assert!(Request::read(&close_session()).unwrap().passes());
         let watch = framed(&[&int(3), &int(3), &string("/lock/a"), &[1]]);

@@ -362,7 +362,7 @@ mod tests {
             (3, 2),
             "38 of 50 ms and 76 of 90 ms make more than one and a half"
         );
-        // A hold no longer than the clocks may differ is no evidence.
+        // A hold that is no longer than the difference that clocks may have is no evidence.
         let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];
         assert_eq!(compared(&grants, &lives, LockKind::Mutex).contested, 0);
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn acquisition_before_an_earlier_deletion_is_found_despite_one_in_between() {
+    fn acquisition_before_an_earlier_deletion_is_found_despite_a_hold_in_between() {
         let lives = Lives::from([life(1, 500), life(3, 30), life(5, 600)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 40_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_after_the_unnoticed_end_of_its_session_blames_no_lock() {
+    fn acquisition_after_the_unnoticed_end_of_its_session_blames_no_lock() {
         // The second was inside when the first noticed that it had been granted the lock.
         let entered = |with_its_session| {
             let gone = Life { with_its_session, ..life(1, 20).1 };
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_and_a_writer_excludes() {
+    fn readers_hold_together_and_a_writer_holds_alone() {
         let reader =
             |contender, czxid, entered| Grant { claim: LockClaim::READ, ..grant(contender, czxid, entered) };
         let lives = Lives::from([life(1, 100), life(3, 50), life(5, 120)]);

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn two_more_leases_do_not_fit_beside_three_of_four() {
+    fn two_leases_do_not_fit_when_three_of_four_are_taken() {
         // Three of four leases are taken: one more fits, two do not.
         let mut inside = Inside::new(LockKind::Semaphore(4));
         inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn untracked_claim_has_the_time_of_a_smaller_one() {
+    fn untracked_claim_gets_the_time_of_a_smaller_one() {
         let mut inside = Inside::new(LockKind::Semaphore(1000));
         for leases in 1..=CLAIMS as u32 + 5 {
             inside.asks(writer(leases), 0);

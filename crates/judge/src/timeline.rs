@@ -34,7 +34,7 @@ impl Timelines {
     }
 }
 
-/// What a step means for the sentence.
+/// Kind of step, as far as the sentence distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Asks,
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_those_of_both_contenders_until_the_overlap_ends() {
+    fn timeline_has_the_steps_of_both_contenders_until_the_overlap_ends() {
         let steps: Vec<(i64, Option<usize>, String)> =
             timeline(&[]).steps.into_iter().map(|step| (step.at_us, step.contender, step.what)).collect();
         let step = |at, lane, what: &str| (at, Some(lane), what.to_owned());
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_of_the_holder_and_the_fault_are_kept_before_many_steps() {
+    fn long_timelines_keep_the_acquisition_of_the_holder_and_the_fault() {
         let mut events = vec![event(170, None, trace(StepKind::Fault, "freeze on server 2"))];
         events.extend((200..240).map(|at| event(at, Some(3), trace(StepKind::Request, "exists n-1"))));
         let steps = timeline(&events).steps;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_are_ordered_by_token_unless_asked_during_the_other_hold() {
+    fn grants_are_ordered_by_token_unless_requested_during_the_other_hold() {
         let of = |inside, entering, asked| Granted::of((inside, 100), (entering, asked));
         assert_eq!(of(Some(2), Some(1), Some(99)), After);
         assert_eq!(of(Some(2), Some(1), None), After);

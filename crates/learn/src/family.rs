@@ -9,7 +9,7 @@ use crate::reconstruct::split;
 const ID: &str = "{id}";
 /// Largest number of values of a component that count as names; with more, they are identifiers.
 const VALUES_MOST: usize = 50;
-/// Number of values that differ only in a trailing number, from which on the number is an identifier.
+/// Minimum number of values differing only in a trailing number for that number to count as an identifier.
 const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_in_order_of_their_zxids() {
+    fn files_are_sorted_by_zxid() {
         let names = ["log.a00000001", "log.9", "snapshot.8", "snapshot.10.gz", "acceptedEpoch", "log.x"];
         let files = files_of(directory(&names).path()).unwrap();
         assert_eq!((zxids(&files.logs), zxids(&files.snapshots)), (vec![9, 0xa_0000_0001], vec![8, 0x10]));

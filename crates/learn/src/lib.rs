@@ -45,7 +45,7 @@ pub struct Read {
     pub logs: LogFacts,
 }
 
-/// Reads the logs of an ensemble's servers. `stopped` is called now and then; data that does not fit into memory goes
+/// Reads the logs of an ensemble's servers. `stopped` is called occasionally; data that does not fit into memory goes
 /// to `scratch`.
 pub fn read_logs(
     directories: &[PathBuf],
@@ -81,7 +81,7 @@ pub fn read_logs(
     let mut damages = merge.damages.kept.clone();
     damages.extend(snapshots.unreadable.clone());
     if is_strict && let Some(Damage { file, what, .. }) = snapshots.unreadable.first() {
-        return Err(Error::usage(format!("{file}: {what}; leave --strict out to go on without it")));
+        return Err(Error::usage(format!("{file}: {what}; leave --strict out to continue without it")));
     }
     let files = servers.iter().map(|server| server.logs.len() as u64).sum();
     let logs = LogFacts {

@@ -87,7 +87,7 @@ fn kept(error: std::io::Error) -> Error {
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// The time is up, or the watch was abandoned.
+    /// The time limit was reached, or the watch was abandoned.
     Over,
     Lost,
 }

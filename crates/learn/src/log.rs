@@ -49,7 +49,7 @@ impl Damages {
     pub fn note(&mut self, file: String, at: u64, what: &str) -> Result<(), Error> {
         if self.are_refused {
             return Err(Error::usage(format!(
-                "{file}: {what} at byte {at}; leave --strict out to go on without it"
+                "{file}: {what} at byte {at}; leave --strict out to continue without it"
             )));
         }
         self.count += 1;
@@ -271,10 +271,10 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_if_it_is_refused() {
+    fn damage_is_an_error_in_strict_mode() {
         let mut damages = Damages { are_refused: true, ..Damages::default() };
         let refused = damages.note("log.1".into(), 16, "a damaged record").unwrap_err().to_string();
-        assert_eq!(refused, "log.1: a damaged record at byte 16; leave --strict out to go on without it");
+        assert_eq!(refused, "log.1: a damaged record at byte 16; leave --strict out to continue without it");
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn file_of_another_program_is_skipped_and_named() {
+    fn file_of_another_program_is_skipped_and_reported() {
         let (zxids, damage) = read(&[b"something else entirely".to_vec(), log(&creates(1..=1))]);
         assert_eq!(zxids, [1]);
         assert_eq!(damage, ["not a ZooKeeper transaction log: the file was left out"]);

@@ -167,7 +167,7 @@ impl Reconstruction {
         self.last += 1;
         self.pass_time(at_ms);
         self.counts.records += 1;
-        // Each node counts as another session's.
+        // Each node counts as owned by a different session.
         let owner = self.nodes.get(path).map_or(-self.last, |node| node.session);
         let request = Request { session: owner, cxid: 0, zxid: self.last, place: 0 };
         if happened == Happened::Created {

@@ -180,7 +180,7 @@ impl Learnt<'_> {
             counted(replayed.locks as u64, "lock", "locks"),
         ];
         let assumed = [
-            Some(format!("{contenders} sessions: 1.5 times as many as had requests at once")),
+            Some(format!("{contenders} sessions: 1.5 times the most that had requests at the same time")),
             (window.to_ms - window.from_ms == REPLAYED_MS)
                 .then(|| "the busiest ten minutes represent the whole time".to_owned()),
             (self.family.endings.gave_up > 0)
@@ -195,7 +195,7 @@ impl Learnt<'_> {
         let contenders = (self.family.sessions as usize).clamp(1, SESSIONS_MOST);
         let lasts_s = ((window.to_ms - window.from_ms) / 1_000).clamp(5, 60);
         let learned = vec![
-            format!("{contenders} sessions that ask again after a release"),
+            format!("{contenders} sessions that request the lock again after a release"),
             "their holds and the times between a release and the next request".to_owned(),
         ];
         let assumed = vec!["a closed load: waiting sessions request nothing else".to_owned()];

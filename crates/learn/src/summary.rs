@@ -214,7 +214,7 @@ pub struct Family {
     pub empty_directories: u64,
     /// Number of sessions that requested a lock.
     pub sessions: u64,
-    /// Most cycles of one session.
+    /// Largest number of cycles of one session.
     pub most_by_one_session: u64,
     /// Requests for a lock.
     pub arrivals: u64,
@@ -228,7 +228,7 @@ pub struct Family {
     pub lasts_us: u64,
     /// Acquisitions per second in that time.
     pub rate: f64,
-    /// Ends of the requests.
+    /// How the requests ended.
     pub endings: Endings,
     /// Time from the acquisition to the release; `None` if none was observed.
     pub hold: Option<Times>,
@@ -267,7 +267,7 @@ pub enum FamilyKind {
     Registry,
 }
 
-/// Ends of requests.
+/// Numbers of requests by how they ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Endings {
     /// Acquired and released.

@@ -202,7 +202,7 @@ fn requests_timed_out_at_the_grant_have_an_odd_number_of_client_requests() {
 }
 
 #[test]
-fn times_across_a_change_of_the_clock_are_left_out() {
+fn times_across_a_clock_change_are_omitted() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10).at(20).create(1, &mutex(2)).at(5).delete(1, &mutex(2)).cycle(
         1,
@@ -281,7 +281,7 @@ fn a_hundred_thousand_directories_are_one_family() {
 }
 
 #[test]
-fn names_are_hashed_with_another_key_in_each_run() {
+fn names_are_hashed_with_a_different_key_in_each_run() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10);
     let read = story.read_as("log.1", Scope::default());

@@ -124,7 +124,7 @@ pub struct Times {
     pub p90: Bounded,
     /// 99th percentile.
     pub p99: Bounded,
-    /// Longest, as logged.
+    /// Longest time, as logged.
     pub max_us: u64,
     /// The whole distribution.
     pub curve: Vec<Point>,

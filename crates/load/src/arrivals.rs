@@ -425,7 +425,7 @@ mod tests {
         // When it takes an arrival, then it gets the one that is not due yet
         assert_eq!(arrivals.take(1_400).map(|taken| taken.number), Some(2));
         arrivals.served(2, 7);
-        // And the others are counted as dropped
+        // And the other arrivals are counted as dropped
         let (arrived, never_taken) = arrivals.due_within(1_000, 2_000);
         assert_eq!((arrived.offered, arrived.dropped, arrived.served, arrived.unserved), (3, 2, 1, 0));
         assert!(never_taken.is_empty() && arrivals.have_all_ended());
@@ -464,7 +464,7 @@ mod tests {
         arrivals.served(0, 10);
         arrivals.served(1, 100);
         arrivals.served(2, 0);
-        // Then this many wait at the end of each slot of 100 µs
+        // Then this many arrivals wait at the end of each slot of 100 µs
         assert_eq!(arrivals.backlog(Window { start: 1_100, end: 1_500 }, 100), [0, 1, 2, 2]);
         assert_eq!(arrivals.due_times(1_050, 2_000).collect::<Vec<_>>(), [0, 70, 150, 280]);
     }

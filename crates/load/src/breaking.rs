@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn election_is_the_first_sight_of_a_later_epoch() {
+    fn election_is_recognised_by_a_later_epoch() {
         let elections = seen(&[(10, 4), (20, 4), (350, 5), (360, 4), (400, 5), (900, 6)]);
         assert_eq!(elections.first_between(0, 100), None, "who led from the start was not elected");
         assert_eq!(elections.first_between(100, 500), Some(250));

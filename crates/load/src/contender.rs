@@ -663,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn contender_is_small_enough_for_ten_thousand() {
+    fn contender_needs_less_than_eight_kibibytes() {
         let bytes = bytes(Contender::run);
         assert!(bytes < 8 << 10, "{bytes} bytes");
     }

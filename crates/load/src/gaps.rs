@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn unwanted_lock_has_no_gap_and_giving_up_ends_none() {
+    fn unwanted_lock_has_no_gap_and_giving_up_does_not_end_one() {
         let gaps = Gaps::of(1, false);
         gaps.asks(0, 0);
         gaps.acquired(0, 1_000);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn few_late_arrivals_are_chance_in_a_short_trial() {
+    fn few_late_arrivals_do_not_invalidate_a_short_trial() {
         let is_invalid = |all, late| invalid_by_lateness(&lateness(all, late, 5_000), 0.0).is_some();
         assert_eq!([is_invalid(140, 3), is_invalid(140, 5)], [false, true]);
         assert_eq!([is_invalid(20_000, 200), is_invalid(20_000, 230)], [false, true]);

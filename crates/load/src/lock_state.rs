@@ -70,7 +70,7 @@ pub struct LockState {
     waiting: AtomicUsize,
     /// Whether more contenders were inside together than the lock allows.
     was_crowded: AtomicBool,
-    /// Latest release call while more contenders wanted to enter than fit.
+    /// Latest release call at which more contenders wanted to enter than the lock allows.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
     /// Stamp of the latest acquisition.
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_is_crowded_if_more_are_inside_than_it_allows() {
+    fn lock_is_crowded_if_it_has_more_holders_than_it_allows() {
         type Stays<'a> = &'a [(LockClaim, bool)];
         let (write, read) = (LockClaim::WRITE, LockClaim::READ);
         let two = LockClaim { leases: 2, ..write };
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn write_is_stale_after_another_entry() {
+    fn write_is_stale_after_a_later_acquisition() {
         let lock_state = LockState::new("/l".into(), 2, LockKind::Mutex, 1);
         let _ = lock_state.follows(LockClaim::WRITE, 10);
         assert_eq!(lock_state.write(&held(1), 10), Some(true));

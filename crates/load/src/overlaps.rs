@@ -58,7 +58,7 @@ impl Overlaps {
             Traced { at, contender: None, kind: StepKind::Fault, what }
         });
         let mut all: Vec<Traced> = faults.chain(messages).collect();
-        // As they are passed on: a request follows what else happened in its microsecond.
+        // The order in which they are passed on: a request follows everything else of the same microsecond.
         all.sort_by_key(|one| (one.at, one.kind == StepKind::Request));
         all
     }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_ends_when_the_last_contender_has_come() {
+    fn warm_up_ends_when_the_last_contender_has_arrived() {
         // Given twenty contenders that came one by one over six seconds
         let warming = recorded("warming");
         let ended = warming.warm_up_s().unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn step_in_the_load_is_not_steady_and_grows_only_upwards() {
+    fn step_in_the_load_is_not_steady_and_only_a_rise_is_growth() {
         // Given a rate that drops from too much to little after a quarter, and one that rises from little to
         // too much near the end
         let (down, up) = (recorded("step-early"), recorded("step-late"));

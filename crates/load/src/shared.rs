@@ -359,7 +359,7 @@ pub struct Control {
 /// Progress of closing another contender's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// The session may be over at any moment, or never.
+    /// The end was requested: the session may end at any moment, or never.
     Begun,
     /// A server has confirmed that the session is over.
     Answered,

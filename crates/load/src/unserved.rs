@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_lock_is_not_unserved() {
+    fn lock_with_a_used_up_counter_is_not_unserved() {
         let unserved = released_at_20();
         unserved.gave_up(20, 90);
         unserved.used_up();

@@ -175,7 +175,7 @@ impl Workspace {
             Err(Error::environment(format!(
                 "{strategy} can't be used on {}: {why}. It joins a queue by one multi that creates a node and sets the \
                  directory's data, and has to find the directory's stat at that transaction in the reply, as ZooKeeper's \
-                 servers tell it. Leave it out, or use join = \"create\"",
+                 servers report it. Leave it out, or use join = \"create\"",
                 self.target.connect
             )))
         })
@@ -388,7 +388,7 @@ const QUIET: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alive {
     Sessions(usize),
-    /// The run has created a node recently; it is considered dead from this time on.
+    /// The run has created a node recently; it is considered dead after this time.
     Until(SystemTime),
 }
 
@@ -517,7 +517,7 @@ mod tests {
     use zklockbench_zk::{Access, Secret};
 
     #[test]
-    fn refusal_for_lack_of_rights_names_the_option() {
+    fn missing_permission_error_names_the_option() {
         let message_for = |digest: Option<Secret>| {
             let access = Access { digest, ..Access::default() };
             let target = Target { connect: "zk:1".into(), access };

@@ -95,7 +95,7 @@ pub fn counted_queue(watch: RequestKind, without_a_list: u64, n: u64) -> BatchCo
         written_by_multis: 2 * n,
         events: Events { node_deleted: n - 1, ..Events::default() },
         to_waiters_by_release: n - 1,
-        // Arrival k lists k names; when it is woken, it lists those that are left, from its own on.
+        // Arrival k lists k names; when it is woken, it lists those that are left, starting with its own.
         names_returned: Some((n - listing + 1..=n).map(|k| k + n - k + 1).sum()),
         ..BatchCost::default()
     }
@@ -139,7 +139,7 @@ pub fn counted_semaphore(leases: u64, n: u64) -> BatchCost {
     }
 }
 
-/// Converts a queue's cost from creates to multis, of which `lists_saved` made a list needless.
+/// Converts a queue's cost from creates to multis, of which `lists_saved` made a list unnecessary.
 fn joined_by_count(created: BatchCost, lists_saved: u64, n: u64) -> BatchCost {
     let requests = created.requests.iter().map(|(kind, count)| match kind {
         Create => (Multi, *count),
@@ -211,8 +211,8 @@ pub fn semaphore(leases: u64, n: u64) -> BatchCost {
             (GetChildrenWatch, n + for_lease),
             (CheckWatches, n),
         ],
-        // Each contender's last watch on the leases fires in vain: by the next lease, or by the first release
-        // after the last lease.
+        // Each contender's last watch on the leases fires needlessly: by the next lease, or by the first
+        // release after the last lease.
         events: Events { node_deleted: in_queue, children_changed: for_lease + n, ..Events::default() },
         to_waiters_by_release: for_lease + u64::from(!last_armed_is_releasers),
         to_releaser: u64::from(last_armed_is_releasers),

@@ -189,7 +189,7 @@ fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, Str
         Value::Bool(is) => (ParamKind::Bool, is.to_string()),
         Value::Number(number) => match number.as_u64() {
             Some(count) => (ParamKind::Count(0, MOST), count.to_string()),
-            None => return Err(format!("{number} is not a whole number from 0 on")),
+            None => return Err(format!("{number} is not a whole number of at least 0")),
         },
         Value::String(text) if parameter.one_of.is_empty() && parse_duration(text).is_ok() => {
             (ParamKind::Duration, text.clone())
@@ -199,7 +199,7 @@ fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, Str
             (ParamKind::OneOf(Box::leak(words.into_boxed_slice())), word.clone())
         }
         Value::String(word) => return Err(format!("`{word}` is neither a time nor among `one_of`")),
-        other => return Err(format!("{other} is neither a number nor text nor true nor false")),
+        other => return Err(format!("{other} is not a number, text, true or false")),
     };
     Ok(Param { name, kind, default: leaked(default), doc: &parameter.doc })
 }

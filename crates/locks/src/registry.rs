@@ -228,7 +228,7 @@ mod tests {
     use zklockbench_core::catalog::{Param, ParamValue};
 
     #[test]
-    fn a_lock_is_found_by_each_of_its_names_and_keeps_its_own() {
+    fn a_lock_is_found_by_each_alias_and_reported_under_its_own_name() {
         let names: Vec<_> = STRATEGIES.iter().flat_map(|entry| entry.card.names()).collect();
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wait_ends_at_its_deadline_and_leaves_the_gauge() {
+    async fn wait_ends_at_its_deadline_and_is_no_longer_counted() {
         let patience = patience(Some(Duration::from_millis(20)));
         assert_eq!(patience.wait(std::future::pending::<()>()).await, Err(Ended::TimedOut));
         assert_eq!(patience.gauge.waiting(), 0);

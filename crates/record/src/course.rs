@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn dispersion_is_off_beyond_a_tenth() {
+    fn dispersion_is_off_if_it_differs_by_more_than_a_tenth() {
         let of = |scheduled, issued| Dispersion { width_us: 100_000, windows: 50, scheduled, issued };
         assert!(!of(1.0, 1.09).is_off() && of(1.0, 1.11).is_off() && of(1.0, 0.8).is_off());
         assert!(!of(0.0, 0.05).is_off(), "even arrivals can't be met to the microsecond");

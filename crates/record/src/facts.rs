@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn simultaneous_exits_come_before_entries_unless_the_contender_enters_first() {
+    fn simultaneous_releases_precede_acquisitions_unless_the_contender_enters_first() {
         let enters = Deed::Enters { claim: LockClaim::WRITE, token: None, zxid: None };
         let leaves = Deed::Leaves { alone: false };
         let mut at_once =

@@ -1,4 +1,4 @@
-//! Deliberate breakage in a trial and its consequences: faults, stuck contenders, writes to fenced resources.
+//! Injected faults of a trial and their consequences: faults, stuck contenders, writes to fenced resources.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -126,7 +126,7 @@ pub struct Stuck {
     pub contender: usize,
     /// Index of the lock among the trial's lock paths.
     pub lock: usize,
-    /// Time waited until then, in microseconds.
+    /// Time for which the contender had waited, in microseconds.
     pub waited_us: u64,
     /// The contender's node; `None` if it has none or none was found.
     pub node: Option<String>,

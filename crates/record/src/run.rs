@@ -114,9 +114,9 @@ pub const WITHOUT_LOGS: &str = "transaction logs";
 pub enum RunEnding {
     /// All planned trials ran.
     Complete,
-    /// Cut short by the user.
+    /// The user ended it early.
     Interrupted,
-    /// Cut short by the environment.
+    /// The environment ended it early.
     Aborted,
     /// Ended early, as requested, because a gate could no longer pass.
     GateFailed,
@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_code_is_held_only_for_a_complete_run_that_held() {
+    fn exit_code_is_zero_only_for_a_complete_run_that_held() {
         let unknown = || Verdict::Unknown(vec!["why".into()]);
         let violated = || Verdict::Violated(vec!["why".into()]);
         assert_eq!(RunEnding::Complete.exit(&Verdict::Held), Exit::Held);

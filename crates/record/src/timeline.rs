@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a step of a picture is.
+/// Kind of a step in a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepKind {
@@ -22,7 +22,7 @@ pub enum StepKind {
 /// What happened around one violation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
-    /// What happened, as a sentence without a full stop.
+    /// Sentence without a full stop that states what happened.
     pub summary: String,
     /// The contender that was inside, and the one that entered.
     pub contenders: [String; 2],

@@ -154,7 +154,7 @@ fn mark(kind: StepKind) -> char {
     }
 }
 
-/// What the marks mean.
+/// Meaning of the marks.
 const MARKS: &str = "→ request  ← reply  ◁ notification  ✗ lost  ■ contender  ! fault";
 
 const ROW: usize = 22;

@@ -107,7 +107,7 @@ impl Headline {
     }
 }
 
-/// Maximum number of violated locks with a sentence; further ones are only named.
+/// Maximum number of violated locks that get a full sentence; the others are only named.
 const LOCKS_TOLD: usize = 3;
 
 /// The number of locks with a complete sentence, and the text on all locks that broke a promise.

@@ -62,7 +62,7 @@ pub struct Baseline {
 /// ran.
 ///
 /// # Errors
-/// [`Error::Usage`] if the run is incomplete, is in the store already, or has no known commit;
+/// [`Error::Usage`] if the run is incomplete, is already in the store, or has no known commit;
 /// [`Error::Environment`] if it cannot be copied. Nothing remains in the store then.
 pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> Result<Baseline, Error> {
     let stored = read(run)?.run;
@@ -76,7 +76,7 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
         && let Some(same) = list(store)?.into_iter().find(|one| one.run.digest == stored.digest)
     {
         let (run, at, commit) = (run.display(), same.dir.display(), same.commit);
-        return Err(Error::usage(format!("{run} is in the store already: {at}, of commit {commit}")));
+        return Err(Error::usage(format!("{run} is already in the store: {at}, of commit {commit}")));
     }
     let name = layout::run_name(&stored.scenario, stored.started_at);
     if layout::check_name(&name).is_err() {

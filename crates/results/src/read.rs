@@ -280,7 +280,7 @@ fn in_histograms(file: &TrialFile<'_>) -> Vec<String> {
         let served = || file.trial.histograms.get(*measure).and_then(Latency::of);
         let is_part = measure.open_parts().is_some() && **measure != Measure::Wait;
         let agrees = said == found || is_part && said.copied() == served();
-        (!agrees).then(|| format!("`{}`: the JSON and the .hlog have other numbers", measure.name()))
+        (!agrees).then(|| format!("`{}`: the JSON and the .hlog have different numbers", measure.name()))
     };
     names.iter().filter_map(differ).collect()
 }

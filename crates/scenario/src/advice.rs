@@ -202,7 +202,7 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     });
     let (message, help) = if mean >= 1.0 {
         (
-            format!("{}: this cannot work, the queue grows without end", at(offered.rate, mean)),
+            format!("{}: this cannot work, because the queue grows without end", at(offered.rate, mean)),
             "lower the rate, hold shorter or use more locks, unless overload is the point",
         )
     } else if changes && peak >= 1.0 {

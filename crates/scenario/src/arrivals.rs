@@ -199,7 +199,7 @@ impl Arrivals {
         matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
     }
 
-    /// The process as text with all times multiplied; without its rate if a separate key has that.
+    /// The process as text with all times multiplied; its rate is left out if a separate key specifies it.
     pub fn described(&self, scale: f64) -> String {
         let time = |time: &Duration| format_duration(time.mul_f64(scale));
         match self {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hottest_of_a_hundred_locks_gets_nineteen_percent_by_zipf() {
+    fn the_hottest_of_a_hundred_zipf_locks_gets_nineteen_percent() {
         close(Popularity::Zipf(1.0).hottest(100), 1.0 / 5.187_377_517_639_621);
         close(Popularity::Zipf(0.0).hottest(100), 0.01);
         close(Popularity::Uniform.hottest(100), 0.01);

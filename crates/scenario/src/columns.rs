@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_number_since_1970_shows_its_unit() {
+    fn the_magnitude_of_a_timestamp_determines_its_unit() {
         use TimeUnit::{Microseconds, Milliseconds, Nanoseconds, Seconds};
         let units = [0.0, 1.7e9, 1.7e12, 1.7e15, 1.7e18].map(TimeUnit::by_size);
         assert_eq!(units, [Seconds, Seconds, Milliseconds, Microseconds, Nanoseconds].map(Some));

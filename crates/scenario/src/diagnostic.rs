@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_sees_file_line_column_text_and_what_to_do() {
+    fn a_diagnostic_shows_file_line_column_text_and_remedy() {
         let shown = one("name = \"x\"\nhold = 20\n", 18..20).render(false);
         for expected in ["error: wrong", "a.toml:2:8", "hold = 20", "^^", "help: do this"] {
             assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");

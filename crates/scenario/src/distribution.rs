@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_every_shape_is_the_stated_one() {
+    fn every_shape_has_its_stated_mean() {
         for distribution in shapes(0.5) {
             let (drawn, stated) = (drawn_mean(&distribution), distribution.mean().as_secs_f64());
             assert!((drawn / stated - 1.0).abs() < 0.02, "{distribution:?}: drew {drawn}, states {stated}");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_rarely_exceed_the_duration_that_is_rarely_exceeded() {
+    fn fewer_than_one_draw_in_a_thousand_exceeds_rarely_exceeded() {
         for distribution in shapes(2.0) {
             let (mut rng, most) = (ChaCha8Rng::seed_from_u64(4), distribution.rarely_exceeded());
             let longer = (0..10_000).filter(|_| distribution.sample(&mut rng) > most).count();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn more_measured_times_than_a_scenario_lists_keep_their_mean_and_nearly_their_spread() {
+    fn condensed_measurements_keep_their_mean_and_nearly_their_spread() {
         let all: Vec<Duration> = (1..=25_000_u32).rev().map(|at| at * at * Duration::from_nanos(1)).collect();
         let sum = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).sum::<f64>();
         let condensed = MeasuredTimes::condensed(all.clone());

@@ -26,7 +26,7 @@ pub(super) struct FaultEntry<'c> {
     pub(super) span: Range<usize>,
     pub(super) places: Places,
     pub(super) said: Fault,
-    /// Target, if it is a word.
+    /// Target, if it is given as a word.
     word: Option<&'static str>,
     set: Set,
 }

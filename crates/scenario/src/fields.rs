@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_and_every_other_word_for_it_means_one_thing() {
+    fn every_key_and_alias_is_unambiguous() {
         for section in Section::ALL {
             let mut words: Vec<_> =
                 fields_of(section).flat_map(|field| field.also().chain([field.name])).collect();

@@ -63,7 +63,7 @@ pub struct Subject {
     pub scope: Scope,
 }
 
-/// Cells of a condition: those of one strategy, with one number of contenders, or all.
+/// Cells that a condition covers: those of one strategy, with one number of contenders, or all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
     /// Label of the strategy; `None` for all.

@@ -244,7 +244,7 @@ const REQUESTS_PER_ACQUISITION: f64 = 5.0;
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);
 /// Time for each contender of a batch to join the queue.
 const ENQUEUE_S: f64 = 0.005;
-/// Longer than any plan, and short enough that sums cannot overflow.
+/// Time longer than any plan, and short enough that sums cannot overflow.
 const FOREVER_S: f64 = 1e12;
 
 impl TrialSpec {

@@ -16,7 +16,7 @@ use super::strategies::{ListedStrategy, takers};
 use super::value::{Is, Time, written};
 use zklockbench_core::units::contenders;
 
-/// Most arrivals of a trial; the outcome of each is kept in memory.
+/// Maximum number of arrivals in a trial; the outcome of each is kept in memory.
 const ARRIVALS_MAX: usize = 50_000_000;
 
 const TRIALS_MAX: usize = 10_000;
@@ -72,7 +72,7 @@ fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     match said.load? {
         LoadWord::Closed => {}
         LoadWord::Batch => {
-            let measured = |key: &str| format!("a batch has no `{key}`: every acquisition of it is measured");
+            let measured = |key: &str| format!("a batch has no `{key}`: every acquisition in it is measured");
             refuse(positive(said.warm_up), "warm_up", &measured("warm_up"));
             refuse(positive(said.warm_up_at_most), "warm_up_at_most", &measured("warm_up_at_most"));
             let why = "a batch has no `ramp_up`: contenders queue up one after the other";
@@ -137,7 +137,7 @@ fn closed_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Not used for an open load, in which not all locks are held at once.
+/// Does not apply to an open load, in which not all locks are held at once.
 fn useless_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (locks, value, most) = (file.said.locks?.0?, file.places.value("locks")?, file.most_contenders()?);
     let message = format!("{locks} locks are more than {} can use", contenders(most));
@@ -313,7 +313,7 @@ fn warm_up(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (least, most) = (file.said.warm_up?.0, file.said.warm_up_at_most?.0);
     let value = file.places.value("warm_up_at_most")?;
     let message = format!("the warm-up takes at least {}", written(least));
-    let help = "give `warm_up_at_most` at least that, or leave it out";
+    let help = "set `warm_up_at_most` to at least that, or leave it out";
     (most < least).then(|| sink.error(value, message, help))
 }
 

@@ -355,7 +355,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_ordinal_belongs_to_one_worker_and_to_no_other(of in 1..9_usize, count in 0..100_usize) {
+        fn every_ordinal_belongs_to_exactly_one_worker(of in 1..9_usize, count in 0..100_usize) {
             let slices = (0..of).map(|index| Slice { index, of });
             let mut all: Vec<usize> = slices.clone().flat_map(|slice| slice.below(count)).collect();
             all.sort_unstable();

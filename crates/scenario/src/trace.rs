@@ -19,7 +19,7 @@ use zklockbench_core::units::{format_duration, shown};
 /// Longest time from the first arrival to the last.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
-/// Most arrivals of a file.
+/// Maximum number of arrivals in a file.
 const ROWS_MAX: usize = 5_000_000;
 const COLUMNS: [&str; 4] = ["time", "lock", "hold", "mode"];
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_that_are_numbers_keep_them_and_names_are_numbered_as_they_appear() {
+    fn numeric_locks_keep_their_numbers_and_names_are_numbered_in_order() {
         let text = "hold, time, lock\n20ms, 0, 3\n, 1, 0\n0.5, 2,\n";
         assert_eq!(
             trace(text).unwrap(),
@@ -384,7 +384,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_arrivals_by_their_time_or_a_mistake_with_its_line(text in "(time(,lock)?\n)?[0-9a-z,.\"\n é]{0,60}") {
+        fn any_bytes_give_sorted_arrivals_or_an_error_with_its_line(text in "(time(,lock)?\n)?[0-9a-z,.\"\n é]{0,60}") {
             match trace(&text) {
                 Ok(arrivals) => prop_assert!(arrivals.is_sorted_by_key(|arrival| arrival.at_us)),
                 Err(told) => prop_assert!(told.starts_with("line "), "{}", told),

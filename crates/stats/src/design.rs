@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_examples_of_independent_samples_hold() {
+    fn worked_examples_of_independent_samples_are_reproduced() {
         let base = [102.0, 98.0, 105.0, 101.0, 99.0];
         let of = |base: &[f64], new: &[f64]| Design::Independent.interval(base, new, OUTSIDE).unwrap();
         let apart = of(&base, &[91.0, 94.0, 97.0, 90.0, 95.0]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example_of_pairs_holds_and_equals_that_of_their_ratios() {
+    fn worked_example_of_pairs_is_reproduced_and_equals_that_of_their_ratios() {
         let base = [100.0, 110.0, 95.0, 120.0, 105.0, 99.0, 130.0, 101.0];
         let new = [97.0, 103.0, 96.0, 112.0, 99.5, 95.0, 121.0, 99.5];
         let found = Design::Pairs.interval(&base, &new, OUTSIDE).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_values_are_needed_as_published_tables_state() {
+    fn needed_sample_sizes_agree_with_published_tables() {
         let comparisons = |count: usize| OUTSIDE / count as f64;
         for (each, most) in [(4, 1), (5, 6), (6, 23), (7, 85), (8, 321), (10, 4_618)] {
             assert_eq!(Design::Independent.fewest(comparisons(most)), Some(each), "{most}");
@@ -328,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn with_the_sides_exchanged_the_interval_is_the_inverse(
+        fn exchanging_the_sides_inverts_the_interval(
             values in proptest::collection::vec(((0_u32..9).prop_map(f64::from), (0_u32..9).prop_map(f64::from)), 1..12),
             outside in 0.001..0.4_f64,
         ) {

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn half_width_is_the_same_to_either_side_of_the_middle() {
+    fn half_width_is_equal_on_both_sides_of_the_middle() {
         let of = |low, high| Interval { value: 1.0, low, high, coverage: 0.95 }.half_width();
         assert!((of(1.0 / 1.03, 1.03).unwrap() - 0.03).abs() < 1e-12);
         assert!((of(200.0, 242.0).unwrap() - 0.1).abs() < 1e-12);

@@ -207,7 +207,7 @@ fn refused(word: &str, answer: &str) -> io::Error {
     } else if answer.is_empty() {
         format!("no answer to `{word}`: the connection was closed, as a TLS port closes it")
     } else {
-        format!("what answers `{word}` is not a ZooKeeper server")
+        format!("the program that answers `{word}` is not a ZooKeeper server")
     })
 }
 

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_end_in_the_order_of_their_ends_and_cancelled_ones_are_forgotten() {
+    fn sleeps_end_in_deadline_order_and_cancelled_ones_are_dropped() {
         runtime::block_on(async {
             let ended = Rc::new(RefCell::new(Vec::new()));
             let sleeping = [30_u64, 10, 20].map(|ms| {

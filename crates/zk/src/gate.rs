@@ -139,7 +139,7 @@ impl Drop for Shut {
     }
 }
 
-/// The work behind one gate, on its thread.
+/// Everything that runs behind one gate, on the gate's thread.
 #[derive(Clone, Default)]
 pub struct TaskScope(Rc<ScopeState>);
 

@@ -196,7 +196,7 @@ fn value(bytes: &[u8]) -> &[u8] {
     bytes.get(2 + length_bytes..).unwrap_or_default()
 }
 
-/// Why the text contains nothing for its role, if so.
+/// Why the text contains nothing for its role; `None` if it does.
 fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
     let (option, out) = (role.option(), role.converted());
     let file = as_a_word(&path.display().to_string());
@@ -291,7 +291,7 @@ fn wrong_purpose(why: &CertificateError) -> Option<String> {
     is_wrong.then(|| "it is not for clients (extended key usage clientAuth)".to_owned())
 }
 
-/// Complaint about a certificate outside its dates.
+/// Complaint about a certificate outside its validity period.
 pub fn wrong_dates(why: &CertificateError) -> Option<String> {
     let date =
         |time: &UnixTime| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(time.as_secs()));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn files_in_other_formats_are_refused_with_what_to_do() {
+    fn files_in_other_formats_are_refused_with_a_remedy() {
         const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
         const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
         for (contents, role, expected) in [

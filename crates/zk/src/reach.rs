@@ -71,7 +71,7 @@ async fn absent(address: &str) -> Option<String> {
     })
 }
 
-/// Why an address accepts no connection, if it does not.
+/// Why an address accepts no connection; `None` if it accepts one.
 async fn unreachable(place: SocketAddr) -> Option<io::Error> {
     let connected = timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(place)).await;
     connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).err()
@@ -93,7 +93,7 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Why TLS works with none of the servers, if so. Waiting does not help.
+/// Why TLS works with none of the servers; `None` if it works with any. Waiting does not help.
 pub async fn why_no_tls(target: &Target) -> Option<String> {
     let tls = target.access.tls.as_ref()?;
     let addresses = Connect::parse(&target.connect).ok()?.addresses;

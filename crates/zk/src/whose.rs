@@ -85,7 +85,7 @@ pub trait ForeignSession {
     fn crash(&self);
 }
 
-/// The states of a session, from some time on.
+/// The states of a session since a given time.
 pub enum SessionStates {
     /// States observed by the client library.
     Seen(StateWatcher),

@@ -49,7 +49,7 @@ pub struct AbArgs {
     pub opening: OpeningArgs,
 }
 
-/// Most blocks; more would take too long.
+/// Maximum number of blocks; more would take too long.
 const BLOCKS_MOST: i64 = 500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -101,11 +101,11 @@ macro_rules! side {
 }
 
 side! {
-    /// What is A.
+    /// Definition of side A.
     SideAArgs, "Side A", "a", "a-connect", "a-compose", "a-zookeeper-home", "a-program", "a-driver"
 }
 side! {
-    /// What is B.
+    /// Definition of side B.
     SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program", "b-driver"
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_written_with_or_without_its_sign() {
+    fn a_share_may_have_a_percent_sign() {
         for text in ["3%", "3 %", "0.03", " 3%"] {
             assert!((share(text).unwrap() - 0.03).abs() < 1e-12, "{text}");
         }

@@ -292,7 +292,7 @@ fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
                 format!("note: A and B have the same driver `{name}` ({said}), started by the same command")
             }
             false => format!(
-                "warning: the drivers `{name}` of A and B describe themselves alike ({said}): if they \
+                "warning: the drivers `{name}` of A and B have the same description ({said}): if they \
                  should be two versions, one of the commands starts the wrong one"
             ),
         })

@@ -107,7 +107,7 @@ pub struct PlanArgs {
     pub job: JobArgs,
 }
 
-/// Most locks of a plan, as of a scenario.
+/// Maximum number of locks in a plan, the same as in a scenario.
 const LOCKS_MOST: u32 = 100_000;
 
 fn locks(text: &str) -> Result<u32, String> {

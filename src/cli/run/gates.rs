@@ -85,7 +85,7 @@ impl Baseline {
                 if at > 0 {
                     let dir = candidate.dirs[0].display();
                     output::note(&format!(
-                        "note: the newest baseline can't be compared with ({why}); this one can: {dir}"
+                        "note: the newest baseline is not comparable ({why}); comparing with {dir}"
                     ));
                 }
                 return Ok(Some(side));

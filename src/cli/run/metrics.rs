@@ -29,7 +29,7 @@ use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 use zklockbench_report::ci::{Live, openmetrics};
 
-/// Most concurrent connections.
+/// Maximum number of concurrent connections.
 const AT_ONCE: usize = 32;
 /// Longest duration of a connection.
 const CONNECTION_LASTS: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     let address = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     address.or_else(|_| text.parse()).map_err(|_| {
-        format!("`{text}` is no address with a port; write e.g. 127.0.0.1:9100, [::1]:9100, or just 9100")
+        format!("`{text}` is not an address with a port; write e.g. 127.0.0.1:9100, [::1]:9100, or just 9100")
     })
 }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_never_ask_delay_neither_others_nor_the_end() {
+    fn silent_clients_delay_neither_others_nor_the_end() {
         let endpoint = endpoint();
         let mut silent: Vec<TcpStream> =
             (0..3 * AT_ONCE).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();

@@ -129,8 +129,8 @@ pub(super) async fn measure(
     for left in abandoned {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds the trials of a run that was killed, and can be read; go on with it by `zklockbench run \
-             --resume {left}`, or delete it"
+            "note: {left} holds the trials of a run that was killed, and can be read; continue it with `zklockbench \
+             run --resume {left}`, or delete it"
         ));
     }
     let started_at = SystemTime::now();

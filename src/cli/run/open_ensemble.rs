@@ -281,7 +281,7 @@ impl Servers {
             EnsembleChoice::Local { servers, data_dir } => {
                 if let Some(kept) = fitting(*servers, data_dir.is_some() || needs.own_servers(), args)? {
                     progress.note(&format!(
-                        "using the ensemble that is up since {} (--fresh starts another)",
+                        "using the ensemble that has been up since {} (--fresh starts another)",
                         kept.since
                     ));
                     return Ok(Self::Kept(kept));
@@ -408,7 +408,7 @@ impl Needs {
         Proxy::before(servers).map(|proxy| Some(Arc::new(proxy)))
     }
 
-    /// Why this machine cannot inject all faults, if it cannot. Containers' links are Docker's.
+    /// Why this machine cannot inject all faults; `None` if it can. Containers' links are Docker's.
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
         let links = if self.links() && scenario.ensemble.is_local() { links_capability() } else { Ok(()) };
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_takes_one_line_of_80_columns_with_its_figures_in_place() {
+    fn a_trial_takes_one_line_of_80_columns_with_aligned_metrics() {
         let name = "a-very-long-strategy timeout=10s, 1000 contenders";
         let first = figures(3, 120, "predecessor-watch, 20 contenders", 1, Some(70.84), "242.13");
         let second = figures(17, 120, name, 2, None, "-");

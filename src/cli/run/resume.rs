@@ -129,7 +129,8 @@ pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
             first.describe()
         )));
     }
-    told.iter().for_each(|one| output::note(&format!("note: not as before: {}", one.describe())));
+    told.iter()
+        .for_each(|one| output::note(&format!("note: changed since the run began: {}", one.describe())));
     Ok(())
 }
 

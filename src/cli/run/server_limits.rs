@@ -33,7 +33,7 @@ pub async fn check(
     if granted != asked && slice.leads() {
         let bounds = configurations.iter().flatten().find_map(|told| bounds(told)).unwrap_or_default();
         output::warn(format!(
-            "session timeout: asked {}, granted {}{bounds}",
+            "session timeout: requested {}, granted {}{bounds}",
             format_duration(asked),
             format_duration(granted)
         ));

@@ -296,7 +296,7 @@ fn parsed(text: &str) -> Result<Scenario, Error> {
     let told = parse("the scenario with the sweep's values", text, &catalog);
     told.map(|parsed| parsed.scenario).map_err(|mistakes| {
         output::note(&mistakes.render(output::may_colour(&std::io::stderr())));
-        Error::usage("the scenario cannot be run with the values that are swept; nothing was started")
+        Error::usage("the scenario cannot be run with the swept values; nothing was started")
     })
 }
 

@@ -64,7 +64,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
         shares_ensemble: false,
     })?;
     left_out.iter().for_each(|why| output::note(&format!("left out: {why}")));
-    output::note(&format!("seed {seed}; the same rounds again: {}", again(seed, &args)));
+    output::note(&format!("seed {seed}; repeat the same rounds with: {}", again(seed, &args)));
     let (options, mut done) = (options(&args), Vec::new());
     let run = async {
         for number in 1..=most {

@@ -13,7 +13,8 @@ use zklockbench_record::{Counted, Trial};
 
 use crate::support::{depth, trials};
 
-/// The lock with its defaults. Only time would end a turn of `cohort` early on a busy host, so it has more.
+/// The lock with its defaults, except that `cohort` gets a longer time limit: on a busy host, the default
+/// could end a turn early.
 fn chosen(entry: &Entry) -> String {
     match entry.card.name {
         "cohort" => "{ name = \"cohort\", max_local_time = \"1h\" }".to_owned(),
@@ -112,7 +113,7 @@ fn assert_exclusion(trial: &Trial) {
 }
 
 #[tokio::test]
-async fn model_of_polling_with_jitter_leaves_only_the_reads_open() {
+async fn model_of_polling_with_jitter_predicts_all_but_the_reads() {
     let trial = batch("{ name = \"polling\", jitter = \"half\" }", 10).await;
     assert_exclusion(&trial);
     let of = |what: Counted| trial.accounting.iter().find(|line| line.what == what).unwrap();

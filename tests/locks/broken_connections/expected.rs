@@ -1,4 +1,4 @@
-//! Outcomes after lost requests that a lock's card states, as these stories need them.
+//! Outcomes that a lock's card states for lost requests, in the form that these stories need.
 
 use zklockbench_core::catalog::after::{Event, Outcome};
 
@@ -32,7 +32,7 @@ fn goes_on(of: Way, event: Event) -> bool {
     of.after.outcome(event) == Outcome::GoesOn
 }
 
-/// Number of requests of a kind that are certain to come. Polling repeats as often as it takes, and a race
+/// Number of requests of a kind that are certain to be sent. Polling repeats as often as it takes, and a race
 /// may be lost; without contention, a race first creates its directory.
 pub fn is_sure_of(of: Way, kind: &str, is_contended: bool) -> usize {
     match (of.name(), kind) {

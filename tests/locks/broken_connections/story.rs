@@ -19,7 +19,7 @@ use crate::support::ways::Way;
 const BOUND: Duration = Duration::from_secs(120);
 /// Time for a session that has ended to be gone from every server.
 const NODES_GO_WITHIN: Duration = Duration::from_secs(60);
-/// Longer than it takes to see that all contenders have settled.
+/// Time longer than it takes to see that all contenders have settled.
 const POLL: Duration = Duration::from_millis(400);
 const STAY: Duration = Duration::from_millis(40);
 /// Acquire timeout of an attempt that must fail.
@@ -121,7 +121,7 @@ impl Told {
     }
 }
 
-/// Returns whether two contenders inside at once are a fault, rather than what the card states.
+/// Returns whether two simultaneous holders are a fault, rather than behaviour that the card states.
 fn excludes(of: Way) -> bool {
     of.entry.card.guarantees.exclusive
 }
@@ -181,7 +181,7 @@ async fn alone(of: Way, strike: Option<Strike>, told: &mut Told) -> Result<(), S
         let mut other = contender(shared(), of, 1, &scene).await;
         let let_in = bounded("in vain", other.acquire_within(SHORT, Mode::Write)).await?;
         if let_in.is_ok() {
-            told.complaints.push("another was let in beside the holder".into());
+            told.complaints.push("another contender entered while the holder was inside".into());
         }
         other.die().await;
     }
@@ -208,7 +208,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     let behind = Waiting::start(contender(shared(), of, 2, &scene).await, Mode::Write);
     settled([&waiter, &behind]).await;
     if polls(of) {
-        // Its first check comes while the holder still holds, so a second one is certain to come.
+        // The first check happens while the holder still holds, so a second one is certain.
         runtime::sleep(POLL).await;
     }
     // A failed waiter ends its session while the holder still holds.
@@ -216,13 +216,13 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     if let Some(over) = waiter.take_if(|waiter| waiter.is_over()) {
         let (one, result) = over.over().await;
         if result.is_ok() && excludes(of) {
-            told.complaints.push("let in beside the holder".into());
+            told.complaints.push("entered while the holder was inside".into());
         }
         end(one, result, told).await?;
         runtime::sleep(SETTLE).await;
     }
     if behind.is_over() && excludes(of) {
-        told.complaints.push("the one behind was let in beside the holder".into());
+        told.complaints.push("the contender behind entered while the holder was inside".into());
     }
     bounded("the holder's release", holder.release(held)).await?.unwrap();
     // The two enter in any order.

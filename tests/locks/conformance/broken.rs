@@ -101,7 +101,7 @@ fn holder_without_a_node_does_not_hand_over() {
         zombie.release(held).await.unwrap();
         runtime::sleep(SETTLE).await;
         // Then no other contender is admitted
-        assert!(!last.is_over(), "{name}: let in beside the holder");
+        assert!(!last.is_over(), "{name}: entered while the holder was inside");
         next.release(next_held.unwrap()).await.unwrap();
         last.serve().await;
         assert_eq!(scene.nodes().await, 0, "{name}");

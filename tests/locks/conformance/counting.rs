@@ -150,7 +150,7 @@ fn lock_without_write_permission_joins_by_creates() {
 }
 
 #[test]
-fn deleted_directory_is_created_again() {
+fn deleted_directory_is_recreated() {
     each_on_scene(&EACH, async |name, scene| {
         let mut one = Contender::with(name, &by_count(), &scene).await;
         turn(&mut one, &scene).await;

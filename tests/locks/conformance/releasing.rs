@@ -1,4 +1,4 @@
-//! Releases with `release = "count"`: by a grant or, after grants in vain, by one multi whose reply gives the
+//! Releases with `release = "count"`: by a grant or, after useless grants, by one multi whose reply gives the
 //! number of waiters.
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
@@ -58,7 +58,7 @@ async fn without_waiters(one: Contender, scene: &Scene) -> Contender {
 }
 
 #[test]
-fn release_is_one_request_instead_of_three_after_two_grants_in_vain() {
+fn release_is_one_request_instead_of_three_after_two_useless_grants() {
     on_scene(async |scene| {
         let mut one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         for own in [5, 7, 9, 11] {
@@ -160,7 +160,7 @@ async fn release_is_lost(fate: Fate) {
     assert_eq!((released, proxy.has_struck()), (Err(Failure::ConnectionLoss), true), "{fate:?}");
     runtime::sleep(SETTLE).await;
     assert_eq!(behind.is_over(), fate == Fate::ReplyLost, "{fate:?}");
-    // And it is admitted in any case once the session has ended
+    // And it is always admitted once the session has ended
     one.die().await;
     behind.serve().await;
     assert_eq!(scene.nodes().await, 0, "{fate:?}");

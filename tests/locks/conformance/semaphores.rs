@@ -19,8 +19,8 @@ fn waiter_is_admitted_as_soon_as_the_node_allows_more_leases() {
         // When the node allows two leases, in the format of Java's SharedCount
         let outside = scene.session().await;
         outside.set_data(&format!("{}/count", scene.lock), &[0, 0, 0, 2]).await.unwrap();
-        // Then the first waiter reads the node, lists again and is admitted beside the holder; the other is
-        // not
+        // Then the first waiter reads the node, lists again and is admitted alongside the holder; the other
+        // is not
         let (mut second, got) = waiting.over().await;
         let got = got.unwrap();
         settled([&behind]).await;

@@ -10,7 +10,7 @@ use zklockbench_zk::runtime;
 use crate::support::contender::Contender;
 use crate::support::sessions::{each_on_scene, on_scene};
 
-/// Rest of a contender after some of its releases, so that others are sometimes alone.
+/// Pause of a contender after some of its releases, so that others are sometimes alone.
 const REST: Duration = Duration::from_millis(3);
 
 #[test]

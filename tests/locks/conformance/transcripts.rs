@@ -13,7 +13,7 @@ use Script::{
     Again, BelowNothing, Downgrade, MiddleLeaves, Nested, Overwritten, Race, Revoked, Served, TimedOut, Twice,
 };
 
-/// Number of scripts at the same time; most of their time is spent waiting for calm.
+/// Number of scripts at the same time; most of their time is spent waiting until no message is in flight.
 const AT_ONCE: usize = 12;
 
 const READ: Script = Served(&[Read], &[0]);

@@ -109,7 +109,7 @@ async fn java_is_in_by_its_old_node() -> bool {
     let ((mut next, next_held), next_after) = seconds(waiting.over()).await;
     let next_held = next_held.unwrap();
     if is_in {
-        // And when the servers have expired that session, the next waiter is admitted beside it
+        // And when the servers have expired that session, the next waiter is admitted alongside it
         java.obeys("holds a mutex", "a holds true").await;
         assert_eq!(scene.nodes().await, 1);
         println!(

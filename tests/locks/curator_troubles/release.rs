@@ -11,7 +11,7 @@ use crate::support::contender::{Contender, SETTLE};
 use crate::support::proxy::Fate;
 use crate::support::sessions::behind_wire;
 
-/// Longer than any cut of the connection here.
+/// Time longer than any cut of the connection here.
 const TIMEOUT_MS: &str = "30000";
 /// Opcode of a delete.
 const DELETE: i32 = 2;
@@ -74,7 +74,7 @@ fn curator_678_reproduced_with_java_for_a_lost_delete_although_the_next_acquire_
 }
 
 #[test]
-fn curator_678_the_same_in_our_mutex_where_a_failed_release_deletes_its_node_in_the_background() {
+fn curator_678_reproduced_with_our_mutex_where_a_failed_release_deletes_its_node_in_the_background() {
     behind_wire(async |scene, proxy| {
         // Given a contender of ours that does not retry requests, and a waiter
         let no_retries = Params::from([

@@ -15,13 +15,13 @@ use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;
 use crate::support::ways::{self, Way};
 
-/// Number of concurrent events; most of their time is spent waiting for calm.
+/// Number of concurrent events; most of their time is spent waiting until no message is in flight.
 const AT_ONCE: usize = 120;
-/// Longer than any lock pauses here before it retries a request.
+/// Time longer than any pause of a lock here before it retries a request.
 const CALM: Duration = Duration::from_millis(700);
 /// Number of creates to lose for a lock that never gives up.
 const NOT_ENOUGH: u32 = 3;
-/// Time beyond calm that a polling lock sleeps.
+/// Time that a polling lock sleeps after the last message.
 const POLLS_AFTER_CALM: Duration = Duration::from_millis(500);
 
 /// A lock, and the mode in which it is requested.
@@ -87,7 +87,7 @@ fn outcome(event: Event, course: &Course) -> Result<Outcome, String> {
         Ended::Entered(Entered { nodes: 0, .. }) => Ok(Outcome::WithoutNode),
         // Deleting all nodes has released the holder, too.
         Ended::Entered(Entered { is_beside: true, .. }) if event != Event::DirectoryDeleted => {
-            Err("let in beside the holder".into())
+            Err("entered while the holder was inside".into())
         }
         Ended::Entered(Entered { released: Ok(()), .. }) if course.left == 0 => Ok(Outcome::GoesOn),
         Ended::Entered(Entered { released: Ok(()), .. }) => Err(format!("{} nodes left", course.left)),

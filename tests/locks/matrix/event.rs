@@ -16,15 +16,15 @@ use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::rehearsal::shortened;
 use crate::support::sessions::{Scene, scene};
 
-/// Timeout of a wait that ends in vain.
+/// Timeout of a wait that ends without the lock.
 const SHORT: Duration = Duration::from_secs(2);
-/// Shorter than any pause before a retry.
+/// Time shorter than any pause before a retry.
 const BRIEF: Duration = Duration::from_millis(40);
 /// Time without a reachable server: longer than Java's client takes for two attempts to connect.
 const AWAY: Duration = Duration::from_secs(4);
 /// Opcode of exists.
 const EXISTS: i32 = 3;
-/// Longer than any client needs for any request.
+/// Time limit for any request of any client.
 const STUCK: Duration = Duration::from_secs(60);
 
 pub const DIRECTORY_MADE: &str = "directory made meanwhile";
@@ -74,7 +74,7 @@ impl What {
     fn is(self, request: &Request) -> bool {
         match self {
             Self::Create => request.may_create(),
-            // Not of a node in a queue, whose end a child watch reports.
+            // A list of a queue node's children does not count: a child watch there reports the node's end.
             Self::List => matches!(request.kind, 8 | 12) && !is_of_queue_node(request),
             Self::Watch => request.watches && matches!(request.kind, 3 | 4 | 8 | 12),
             Self::Delete => matches!(request.kind, 2 | 14 | 20),
@@ -170,7 +170,7 @@ pub struct Terms {
     pub creates: usize,
     /// Whether the request to lose is certain to be sent.
     pub comes: bool,
-    /// Longer than the lock pauses between two requests.
+    /// Time longer than any pause of the lock between two requests.
     pub calm: Duration,
     /// Time of silence after which a contender without a connection and without an acquire sends nothing more.
     pub gone: Duration,
@@ -335,7 +335,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Brings the event about while the acquire waits or has ended; returns whether the event was possible.
+    /// Causes the event while the acquire waits or has ended; returns whether the event was possible.
     async fn bring_about(&mut self, happens: Happens, waits: &Waiting, session: i64) -> bool {
         match happens {
             Happens::Moved => {

@@ -21,7 +21,7 @@ use zklockbench_zk::runtime;
 use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;
 
-/// Number of concurrent events; most of their time is spent waiting for calm.
+/// Number of concurrent events; most of their time is spent waiting until no message is in flight.
 const AT_ONCE: usize = 20;
 
 /// Requests of a lock and its original in each event.

@@ -150,7 +150,7 @@ impl Column {
 /// Both sides line by line; lines that they share appear once.
 pub fn difference(played: &Played) -> String {
     let (ours, theirs) = (&played.ours, &played.theirs);
-    // Length of the longest common subsequence from each pair of lines on.
+    // Length of the longest common subsequence that starts at each pair of lines.
     let mut shared = vec![vec![0; theirs.len() + 1]; ours.len() + 1];
     for (at, line) in ours.iter().enumerate().rev() {
         for (other, other_line) in theirs.iter().enumerate().rev() {

@@ -30,7 +30,7 @@ pub struct Pair {
     mode: Mode,
     /// Number of lost creates after which an acquire ends.
     creates: usize,
-    /// Longer than it pauses between two requests.
+    /// Time longer than any of its pauses between two requests.
     calm: Duration,
     /// Events that can't happen to it.
     skips: &'static [&'static str],
@@ -112,7 +112,7 @@ const KAZOO: Pair = Pair {
     ..CURATOR
 };
 
-/// As the mutex's, with a writer before it.
+/// The same as the mutex's, with a writer before it.
 const READ_WRITE: Pair = Pair {
     ours: "curator-read-write",
     original: "InterProcessReadWriteLock",
@@ -303,7 +303,7 @@ pub const PAIRS: &[Pair] = &[
         name: "local-then-remote",
         ours: "local-then-remote",
         original: "LocalLock",
-        // It fails before any of these can happen.
+        // The lock fails before any of these events can happen.
         skips: &[
             "no server for 4 s",
             "creates exhausted",
@@ -345,7 +345,7 @@ impl Pair {
         let interval = |millis| ParamValue::Duration(Duration::from_millis(millis));
         if self.driver == "articles" {
             let is_class = self.original.starts_with("ZKLock");
-            // A poll comes after calm.
+            // A poll comes after a pause without messages.
             let (name, millis) =
                 if self.ours == "polling" { ("poll_interval", 900) } else { ("flag_interval", 300) };
             let own = [

@@ -243,7 +243,7 @@ fn delay_of_replies_alone_applies_until_reverted() {
 }
 
 #[test]
-fn large_data_arrive_complete_with_several_knobs_on() {
+fn large_data_arrives_complete_with_several_knobs_on() {
     in_session(async |scene, proxy, session| {
         let who = ONE;
         let extra = Duration::from_millis(5);

@@ -13,7 +13,7 @@ pub const CONNECT_REQUEST: [u8; 49] = {
     frame
 };
 
-/// Longer than any reply takes.
+/// Time limit for any reply.
 const LONG: Duration = Duration::from_secs(60);
 /// Time without data after which none is expected.
 const SILENCE: Duration = Duration::from_millis(200);

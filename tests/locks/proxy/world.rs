@@ -10,7 +10,7 @@ use zklockbench_zk::{Access, Observed, Session, Target, runtime};
 use crate::support::ensemble;
 use crate::support::sessions::{Scene, on_scene};
 
-/// Longer than any step takes.
+/// Time limit for any step.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Runs a test on the ensemble, with a proxy in front of it.

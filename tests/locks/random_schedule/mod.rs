@@ -177,7 +177,7 @@ impl Contender {
         }
     }
 
-    /// Usually long; now and then the acquire times out or is cancelled. A lock that leaves its node when it
+    /// Usually long; occasionally the acquire times out or is cancelled. A lock that leaves its node when it
     /// times out is only cancelled, because the node would block every other contender.
     fn patience(&mut self) -> Patience {
         let long = Duration::from_secs(20);
@@ -198,7 +198,7 @@ impl Contender {
         patience
     }
 
-    /// Often no pause, sometimes a yield, now and then milliseconds.
+    /// Often no pause, sometimes a yield, occasionally some milliseconds.
     async fn pause(&mut self, longest_ms: u64) {
         match self.rng.random_range(0..10) {
             0..6 => {}

@@ -22,7 +22,7 @@ use zklockbench_zk::{Failure, Session, runtime};
 
 use crate::support::sessions::{Scene, on_scene, patience};
 
-/// Longer than a newcomer needs to enter.
+/// Time longer than a newcomer needs to enter.
 const STAY: Duration = Duration::from_millis(30);
 
 static PRINTED: Entry = Entry {
@@ -167,7 +167,7 @@ fn contest(entry: &'static Entry, wanted: u64) -> (u64, u64) {
 }
 
 #[test]
-fn articles_printed_code_is_violated_where_its_text_excludes() {
+fn printed_code_of_articles_is_violated_where_their_text_promises_exclusion() {
     let (acquired, violations) = contest(&PRINTED, 300);
     println!("as printed: the first violation among {acquired} acquisitions");
     assert!(violations > 0, "none in {acquired} acquisitions");

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_width_the_number_of_blocks_alone_decides() {
+    fn a_comparison_without_a_width_ends_after_its_planned_blocks() {
         let fixed = Length { until: None, ..UNTIL };
         assert_eq!(fixed.after(so_far(7, &[NARROW])), Next::Another);
         assert_eq!(fixed.after(so_far(8, &[WIDE, None])), Next::Enough);

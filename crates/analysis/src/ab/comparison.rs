@@ -239,15 +239,15 @@ pub struct Comparison {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conclusion {
-    /// Something is worse.
+    /// At least one metric is worse.
     Regressed,
-    /// Nothing was found to be worse, but some comparison is inconclusive.
+    /// No metric was found to be worse, but at least one comparison is inconclusive.
     Unknown,
-    /// Nothing is worse, and something is better.
+    /// No metric is worse, and at least one is better.
     Improved,
-    /// Nothing is worse.
+    /// No metric is worse.
     NotWorse,
-    /// Everything is the same.
+    /// All metrics are the same.
     Same,
 }
 

@@ -36,9 +36,9 @@ pub enum Ending {
     GoingOn,
     /// All planned blocks ran.
     Complete,
-    /// Cut short by the user.
+    /// The user ended it early.
     Interrupted,
-    /// Cut short because a run failed.
+    /// It ended early because a run failed.
     Aborted,
 }
 

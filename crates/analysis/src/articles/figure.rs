@@ -137,10 +137,10 @@ pub fn holds(condition: &str, figures: &Lookup<'_>) -> Result<Option<bool>, Stri
 fn check(text: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name, sign, limit @ ..] = words.as_slice() else {
-        return Err(format!("`{text}` is not a figure, a relation and a limit"));
+        return Err(format!("`{text}` is not a metric, a relation and a limit"));
     };
     let relation = Relation::ALL.into_iter().find(|one| one.sign() == *sign);
-    let relation = relation.ok_or_else(|| format!("`{sign}` in `{text}` is no relation"))?;
+    let relation = relation.ok_or_else(|| format!("`{sign}` in `{text}` is not a relation"))?;
     let figure = named(name, figures)?;
     let (low, high) = match limit {
         [factor, "*", other] => {
@@ -152,7 +152,7 @@ fn check(text: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
             (other.low(), other.high())
         }
         [number] => (quantity(number)?, quantity(number)?),
-        _ => return Err(format!("the limit of `{text}` is neither a number nor a figure")),
+        _ => return Err(format!("the limit of `{text}` is neither a number nor a metric")),
     };
     let corners = [(figure.low(), low), (figure.low(), high), (figure.high(), low), (figure.high(), high)];
     let held = corners.iter().filter(|(value, limit)| relation.holds(*value, *limit)).count();
@@ -160,7 +160,7 @@ fn check(text: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
 }
 
 fn named<'a>(name: &str, figures: &Lookup<'a>) -> Result<&'a Figure, String> {
-    figures(name).ok_or_else(|| format!("there is no figure `{name}`"))
+    figures(name).ok_or_else(|| format!("there is no metric `{name}`"))
 }
 
 fn quantity(text: &str) -> Result<f64, String> {
@@ -169,7 +169,7 @@ fn quantity(text: &str) -> Result<f64, String> {
     let unit = Written::ALL.into_iter().find(|unit| unit.text == &text[digits..]);
     match (number, unit) {
         (Ok(number), Some(unit)) => Ok(Quantity { number, unit }.value()),
-        _ => Err(format!("`{text}` is neither a figure nor a number")),
+        _ => Err(format!("`{text}` is neither a metric nor a number")),
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_holds_fails_or_is_unknown_by_the_intervals_of_its_figures() {
+    fn intervals_of_its_metrics_decide_a_condition() {
         // Given a metric between 1.5 and 2.5, and exact ones
         let wide = Figure::median("", &[1.5, 2.5], Of::Amount).unwrap();
         let (none, long) = (Figure::new("", 0.0, Of::Amount), Figure::new("", 2e6, Of::Us));

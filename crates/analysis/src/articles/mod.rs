@@ -53,7 +53,7 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
 const LACKING: &str =
     "its run does not have the figures: a trial was cut short or is invalid, or a strategy is missing";
 
-/// Needs of a claim: the missing ones as instructions, and the directories of the rest.
+/// What a claim needs: instructions for the missing runs, and the directories of the others.
 #[derive(Default)]
 struct Needed {
     missing: Vec<String>,
@@ -110,7 +110,7 @@ impl ClaimFigures {
         let lacking = || LACKING.to_owned();
         let mut known = Self::default();
         if let Some(name) = &claim.reckoned {
-            let reckon = reckoned::named(name).ok_or_else(|| format!("nothing is reckoned by `{name}`"))?;
+            let reckon = reckoned::named(name).ok_or_else(|| format!("no computation is named `{name}`"))?;
             reckon(evidence, &mut known).ok_or_else(lacking)?;
         }
         for line in &claim.figures {

@@ -163,7 +163,7 @@ pub fn text(decisions: &Decisions) -> String {
         }
         if claim.figures.len() > FIGURES_SHOWN {
             text +=
-                &format!("      and {} figures more: --json has them\n", claim.figures.len() - FIGURES_SHOWN);
+                &format!("      and {} more metrics: --json has them\n", claim.figures.len() - FIGURES_SHOWN);
         }
         let tests = claim.tests.iter().map(|test| format!("{TESTS}, {test}"));
         let all: Vec<String> = claim.runs.iter().cloned().chain(tests).collect();

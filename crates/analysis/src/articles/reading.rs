@@ -71,7 +71,7 @@ impl TrialReading {
         if aggregate.is_some() {
             words.next();
         }
-        let measured = named(words.next().ok_or_else(|| format!("`{text}` names no figure"))?)?;
+        let measured = named(words.next().ok_or_else(|| format!("`{text}` names no metric"))?)?;
         let mut scopes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         while let Some(scope) = words.next() {
             let mut listed = vec![words.next().unwrap_or_default().to_owned()];
@@ -80,13 +80,13 @@ impl TrialReading {
             }
             words.next_if(|word| ["contenders", "contender"].contains(word));
             if !["of", "at", "in"].contains(&scope) || listed.contains(&String::new()) {
-                return Err(format!("`{scope}` in `{text}` is no scope, or has nothing behind it"));
+                return Err(format!("`{scope}` in `{text}` is not a scope, or nothing follows it"));
             }
             scopes.insert(scope, listed);
         }
         let contenders = match scopes.remove("at").as_deref() {
             Some([number]) => {
-                Some(number.parse().map_err(|_| format!("`{number}` in `{text}` is no number"))?)
+                Some(number.parse().map_err(|_| format!("`{number}` in `{text}` is not a number"))?)
             }
             Some(_) => return Err(format!("`{text}` has several numbers of contenders")),
             None => None,

@@ -42,7 +42,7 @@ impl Planned {
         }
     }
 
-    /// Whether the metric is subject to chance. A test counts even if it was impossible.
+    /// Whether the metric is subject to chance. That is also the case if a test was impossible.
     pub fn takes_a_test(&self, figure: Figure) -> bool {
         let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
         figure != VIOLATIONS && !is_exact
@@ -183,8 +183,8 @@ impl Caveats {
     }
 }
 
-/// Whether a metric is about cycles, whose holds do not depend on the duration of a request. For waits in an open load,
-/// only a model would show that dependence.
+/// Whether a metric measures cycles, in which holds do not depend on the duration of a request. For waits in an open
+/// load, only a model would show that dependence.
 fn is_of_turns(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Turn, _)) || figure == THROUGHPUT.figure()
 }

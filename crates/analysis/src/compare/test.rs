@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_interval_decides() {
+    fn the_verdict_depends_on_the_whole_interval() {
         for (new, verdict, regression) in [
             (100.0, ComparisonVerdict::Same, Regression::No),
             (103.0, ComparisonVerdict::Same, Regression::No),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_family_too_large_for_the_repetitions_nothing_regresses() {
+    fn no_metric_regresses_in_a_family_too_large_for_the_repetitions() {
         let limits = Limits::default();
         let found = judge(&around(100.0), &around(200.0), Better::Lower, limits, 5_000);
         assert_eq!((found.verdict, found.repetitions_needed), (ComparisonVerdict::Inconclusive, Some(11)));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_show_a_difference_that_the_drift_of_the_machine_hides() {
+    fn pairing_reveals_a_difference_that_machine_drift_hides() {
         // Each block is slower than the one before; within each, the new side takes a tenth longer.
         let block = |at: u32| {
             let base = 100.0 * 1.5_f64.powi(i32::try_from(at).unwrap());
@@ -333,7 +333,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_other_way_round_the_verdict_is_the_opposite(
+        fn exchanging_the_sides_reverses_the_verdict(
             base in proptest::collection::vec(0.0..3.0_f64, 1..10),
             new in proptest::collection::vec(0.0..3.0_f64, 1..10),
         ) {

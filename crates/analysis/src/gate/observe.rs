@@ -51,7 +51,9 @@ impl CellReadings {
         for trial in zklockbench_record::measured_in(figure, counting) {
             match trial.reading(figure) {
                 Ok(reading) if reading.value.is_finite() => readings.push(reading),
-                Ok(_) => doubts.push(format!("in repetition {} it is not a number", trial.spec.repetition)),
+                Ok(_) => {
+                    doubts.push(format!("its value in repetition {} is not a number", trial.spec.repetition))
+                }
                 Err(missing) => {
                     doubts.push(format!("in repetition {} {missing}", trial.spec.repetition));
                 }
@@ -87,7 +89,7 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
     let (min, max) = (*values.first()?, *values.last()?);
     let (value, at_least) = match worst {
         Worst::Of(relation, limit) => {
-            // A lower bound may be farther on the wrong side, if that side is above.
+            // The true value behind a lower bound may be farther on the wrong side, if that side is above it.
             let upwards = matches!(relation, Relation::Less | Relation::AtMost);
             let open = upwards && readings.iter().any(|reading| reading.at_least);
             (worst_of(min, max, relation, limit), is_cut || open)

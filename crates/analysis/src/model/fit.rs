@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn if_releases_notify_one_waiter_longer_queues_are_not_blamed_for_a_slow_host() {
+    fn a_slow_host_is_not_attributed_to_longer_queues_if_releases_notify_one_waiter() {
         let slow = |waiting: f64| Observation {
             fan_out: Some(1.0),
             ..trial(waiting, 50.0 + waiting, 1_000.0 + 150.0 * waiting)
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_of_a_herds_handoffs_with_the_waiters_is_found() {
+    fn the_fit_finds_that_handoffs_of_a_herd_grow_with_its_waiters() {
         let noisy = |n: usize, value: f64| value * if n.is_multiple_of(2) { 1.02 } else { 0.98 };
         let points = [(1.0, 50.0), (5.0, 100.0), (10.0, 60.0), (20.0, 200.0), (2.0, 220.0), (15.0, 90.0)];
         let trials: Vec<_> = (0..)

@@ -14,7 +14,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Bound;
 use zklockbench_stats::median;
 
-/// Largest factor on the number of locks when a load is spread over more of them.
+/// Largest factor by which the number of locks is increased to spread a load.
 const SPREAD_MOST: usize = 64;
 
 /// What an answer is based on.
@@ -222,7 +222,7 @@ impl Answer {
         let decided = match (&self.verdict, &measured.verdict) {
             (Verdict::Violated(_), _) => None,
             (_, Verdict::Violated(_)) => Some(Verdict::violated(format!(
-                "{} was {said}, and must be {}",
+                "{} was {said}, but must be {}",
                 objective.figure,
                 objective.wanted()
             ))),

@@ -177,7 +177,7 @@ fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict>
         let was = figure.unit().show(us as f64);
         let needed = figure.samples_needed();
         match objective.holds(us as f64) {
-            false => Verdict::violated(format!("{figure} was {was}, and must be {}", objective.wanted())),
+            false => Verdict::violated(format!("{figure} was {was}, but must be {}", objective.wanted())),
             true if at_least => Verdict::unknown("not all were served"),
             true if waits.arrivals < needed => Verdict::unknown(format!(
                 "{figure} needs {needed} waits, but {} were measured",

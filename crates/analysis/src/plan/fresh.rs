@@ -20,7 +20,7 @@ pub struct FreshCost {
     pub requests: Option<f64>,
     /// Persistent nodes left per acquisition; `None` if they could not be counted.
     pub nodes_left: Option<f64>,
-    /// Persistent nodes that a day adds at the planned rate.
+    /// Persistent nodes added per day at the planned rate.
     pub nodes_a_day: Option<f64>,
 }
 

@@ -147,7 +147,7 @@ impl Shown {
         match trial.health.invalid.as_ref().filter(|_| objective.holds(self.value - late_us(trial))) {
             Some(why) => Verdict::unknown(format!("the trial is invalid: {why}")),
             None => Verdict::violated(format!(
-                "{figure} was {at_least}{shown}, and must be {}",
+                "{figure} was {at_least}{shown}, but must be {}",
                 objective.wanted()
             )),
         }

@@ -227,7 +227,7 @@ fn told(popularity: &str) -> String {
     shown(&words, 60)
 }
 
-/// Most sessions in a trial of several copies, unless the question itself has more.
+/// Maximum number of sessions in a trial of several copies, unless the question itself has more.
 const CLIENTS_MOST: usize = 200;
 
 /// Parses a rate such as `50/s` or `3000/min`.
@@ -284,7 +284,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let between = format!("{figure} is predicted between {low} and {high}");
     match (objective.holds(interval.low), objective.holds(interval.high)) {
         (true, true) => Verdict::Held,
-        (false, false) => Verdict::violated(format!("{between}, and must be {}", objective.wanted())),
+        (false, false) => Verdict::violated(format!("{between}, but must be {}", objective.wanted())),
         _ => Verdict::unknown(format!("{between}, and the limit of {limit} lies within")),
     }
 }
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_objective_is_written_as_a_gate_is() {
+    fn an_objective_has_the_syntax_of_a_gate() {
         let read = objective("wait.p99<200ms").unwrap();
         assert_eq!((read.limit, read.relation), (200_000.0, Relation::Less));
         assert!(read.holds(199_999.0) && !read.holds(200_000.0));

@@ -143,7 +143,7 @@ const RATES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 const CLIENTS: [f64; 3] = [0.25, 1.0, 4.0];
 /// Arrivals simulated for a cell, enough for a rough wait.
 const ARRIVALS: f64 = 4_000.0;
-/// Largest factor on the number of locks when a load is spread over more of them.
+/// Largest factor by which the number of locks is increased to spread a load.
 const SPREAD_MOST: usize = 16;
 
 /// One cell of the map.

@@ -204,7 +204,7 @@ impl Search<'_> {
             true => format!("{} clients", self.load.clone().times(factor).sessions()),
             false => format!("{}/s", number(factor * self.load.rate())),
         };
-        Err(format!("the limit is about {limit}, below what is asked for"))
+        Err(format!("the limit is about {limit}, below the requested load"))
     }
 
     /// The limit of the objective, given that the planned rate meets it.

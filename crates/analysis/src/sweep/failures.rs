@@ -29,9 +29,9 @@ pub struct FailurePoint {
     pub times: usize,
     /// Longest time without an acquisition of a wanted lock.
     pub gap: Option<MeasuredRange>,
-    /// Fewest sessions that it ended.
+    /// Smallest number of sessions that it ended.
     pub sessions_lost_least: Option<u64>,
-    /// Most sessions that it ended.
+    /// Largest number of sessions that it ended.
     pub sessions_lost_most: Option<u64>,
 }
 

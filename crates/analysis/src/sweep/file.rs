@@ -38,13 +38,13 @@ pub enum Ending {
     GoingOn,
     /// Every question is answered.
     Complete,
-    /// The time was up.
+    /// The time limit was reached.
     OutOfTime,
-    /// The time was up before the range was covered.
+    /// The time limit was reached before the range was covered.
     NotCovered,
-    /// Cut short by the user.
+    /// The user ended it early.
     Interrupted,
-    /// Cut short because something failed.
+    /// It ended early because something failed.
     Aborted,
 }
 

@@ -59,7 +59,7 @@ pub enum Collapse {
     NotFound {
         /// Largest value with a valid point; `None` if there is none.
         up_to: Option<f64>,
-        /// Smallest value from which on the load generator could not keep up.
+        /// Smallest value at which the load generator could not keep up.
         saturated_at: Option<f64>,
     },
 }

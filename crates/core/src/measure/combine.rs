@@ -35,7 +35,7 @@ pub fn join<T, C: Extend<T> + IntoIterator<Item = T>>(own: &mut C, other: C) {
     own.extend(other);
 }
 
-/// Keeps the own value, because both are the same or only one makes sense.
+/// Keeps this part's value, because both are the same or only one makes sense.
 pub fn keep<T>(_own: &mut T, _other: T) {}
 
 /// Drops both values, because the combined one cannot be known.

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_begun_before_the_phase_count_from_their_length_at_its_start() {
+    fn waits_begun_before_the_phase_are_left_truncated() {
         // Given contenders with exponentially distributed waits of 1 ms on average, and a phase of two such
         // waits
         let (mut ended, mut open, mut before) = (Vec::new(), Vec::new(), Vec::new());

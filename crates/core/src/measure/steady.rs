@@ -234,7 +234,7 @@ mod tests {
     fn series_that_rise_or_change_late_reach_no_steady_state() {
         let rising: Vec<f64> = (0..6_000).map(f64::from).collect();
         assert_eq!(truncation(&rising), Truncation::NotReached);
-        // Same for the shortest series that is judged
+        // The same applies to the shortest series that is judged
         let short: Vec<f64> = (0..50).map(f64::from).collect();
         assert_eq!(truncation(&short), Truncation::TooShort);
         let late: Vec<f64> = (0..6_000).map(|at| f64::from(u8::from(at >= 4_000))).collect();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn few_or_non_finite_values_are_too_short() {
+    fn series_with_few_or_non_finite_values_are_too_short() {
         assert_eq!(truncation(&[]), Truncation::TooShort);
         assert_eq!(truncation(&[1.0; 49]), Truncation::TooShort);
         assert_eq!(truncation(&[1.0; 50]), Truncation::At(0));

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn second_past_the_timeline_goes_into_the_last_one() {
+    fn acquisitions_past_the_timeline_count_in_its_last_second() {
         let mut recorder = ThreadRecorder::new(2);
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
         recorder.second(9_000_000).unwrap().acquisitions += 1;

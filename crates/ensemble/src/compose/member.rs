@@ -112,7 +112,7 @@ impl Member {
         self.directories.get()?.as_ref().ok()
     }
 
-    /// Why the transaction logs cannot be copied from the container, if they cannot.
+    /// Why the transaction logs cannot be copied from the container; `None` if they can.
     pub fn without_logs(&self) -> Option<String> {
         if let Some(Err(why)) = self.directories.get() {
             return Some(why.clone());

@@ -15,10 +15,10 @@ use crate::state::{self, Numbered};
 use crate::{Done, Fact, Links, Processes, eventually};
 use zklockbench_zk::admin;
 
-/// Seconds a server gets to end when asked, before Docker kills it.
+/// Seconds after which Docker kills a server that was asked to end.
 const STOPPED_WITHIN: &str = "10";
 const GONE_WITHIN: Duration = Duration::from_secs(30);
-/// Time a server gets until it listens. Alone on two cores it takes a second.
+/// Time limit for a server to listen. Alone on two cores it takes a second.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
 
 #[async_trait]

@@ -19,7 +19,7 @@ use crate::ports::ClaimedPorts;
 use crate::{Links, Logs, Started, network, state};
 use zklockbench_core::error::Error;
 
-/// Time the servers get to become ready. Alone on two cores they take 3 to 5 s.
+/// Time limit for the servers to become ready. Alone on two cores they take 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
 /// Poll interval for a server that ends during the start.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -121,7 +121,7 @@ impl Compose {
         let _ = self.voters.set(state::voters(&self.addresses()).await);
     }
 
-    /// Why the servers' transaction logs cannot be read, if they cannot.
+    /// Why the servers' transaction logs cannot be read; `None` if they can.
     pub fn without_logs(&self) -> Option<String> {
         self.members.iter().find_map(|member| Some(format!("{}: {}", member.name(), member.without_logs()?)))
     }
@@ -318,7 +318,7 @@ impl Started for Compose {
     }
 
     async fn logs(&self) -> io::Result<Logs> {
-        // On other systems the containers run in a virtual machine, whose clock differs from that of the
+        // On other systems, containers run in a virtual machine, whose clock differs from that of the
         // contenders.
         if !cfg!(target_os = "linux") {
             return Err(io::Error::other("the servers' clock is not this machine's"));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn growing_count_does_not_stand_still() {
+    async fn growing_count_is_not_stalled() {
         let count = std::cell::Cell::new(0);
         let moving = || count.replace(count.get() + 1);
         assert!(!stands_still(&moving, Duration::from_millis(1)).await);

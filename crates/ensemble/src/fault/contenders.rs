@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn each_order_takes_its_own_crash() {
+    fn each_crash_carries_out_one_order() {
         let orders = Arc::new(CrashOrders::default());
         let [one, other] = [Doing::Holding, Doing::Holding].map(|doing| orders.give(doing));
         assert!(!is_due(&orders, Doing::Waiting) && orders.waits_for_a_hold());

@@ -187,7 +187,7 @@ impl InEffect {
         for effect in locked(&self.counts).keys() {
             match effect {
                 Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
-                // Which servers reach each other depends on the leader.
+                // The leader determines which servers reach each other.
                 Effect::Cut(..) => return false,
             };
         }
@@ -241,7 +241,7 @@ impl InEffect {
     async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
         let is_wanted = self.has(effect);
-        // As above, an attempt counts as done.
+        // As above, the change counts as made even if the attempt failed.
         let was = if is_wanted { !broken.insert(effect) } else { broken.remove(&effect) };
         match (effect, was, is_wanted) {
             (Effect::Off(server), false, true) => links.isolate(server).await,

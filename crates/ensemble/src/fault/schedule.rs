@@ -249,7 +249,7 @@ fn why_never(start: Start, reach: &FaultReach<'_>) -> String {
     match start {
         Start::AfterAcquisitions(wanted) if acquired < wanted => {
             format!(
-                "it never fired: the load ended after {acquired} of the {} it waits for",
+                "it never fired: the load ended after {acquired} of the {} that it waited for",
                 counted(wanted, "acquisition", "acquisitions")
             )
         }
@@ -269,7 +269,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A single contender, which holds its lock from some time on.
+    /// A single contender, which holds its lock from a given time.
     struct Alone {
         gate: Arc<Gate>,
         admission: Arc<Admission>,

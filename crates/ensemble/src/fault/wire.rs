@@ -168,7 +168,7 @@ pub fn nothing_passes(hit: Hit<'_>) -> impl Future<Output = Result<(), String>> 
     let before = passed();
     async move {
         passage.check()?;
-        only_if(passed() == before, "something passed meanwhile")
+        only_if(passed() == before, "something passed in the meantime")
     }
 }
 

@@ -292,7 +292,8 @@ impl Queue {
         self.delays = delays.iter().map(|delay| (*delay, random(delay))).collect();
         let mut before = None;
         for piece in &mut self.pieces {
-            // As if it had arrived under these delays only, but never later than it was due before.
+            // The piece is due as if it had arrived under these delays only, but never later than it was due
+            // before.
             let due = (piece.came + late(&mut self.delays)).max(now);
             piece.due = piece.due.min(before.map_or(due, |before| due.max(before)));
             before = Some(piece.due);
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn data_go_at_once_without_settings() {
+    fn data_is_forwarded_at_once_without_settings() {
         let (mut queue, now) = set(Settings::default());
         assert!(queue.is_direct());
         queue.push(b"abc", now);
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_data_are_due_once_a_delay_ends() {
+    fn waiting_data_is_due_once_a_delay_ends() {
         let (mut queue, now) = set(delayed(1000 * MS, Duration::ZERO, 1));
         queue.push(b"a", now);
         queue.push(b"b", now);
@@ -437,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_late_by_the_remaining_delay_when_the_other_ends() {
+    fn data_is_late_by_the_remaining_delay_when_another_delay_ends() {
         let (long, short) = (delayed(1000 * MS, Duration::ZERO, 1), delayed(20 * MS, Duration::ZERO, 1));
         let both = Settings { delays: [&long.delays[..], &short.delays].concat(), ..Settings::default() };
         let (mut queue, now) = set(both);
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_of_the_other_direction_holds_nothing_back() {
+    fn delay_in_one_direction_does_not_affect_the_other() {
         let one_way = |only| Delay { latency: 20 * MS, extra: Duration::ZERO, seed: 1, only: Some(only) };
         let settings = Settings { delays: vec![one_way(Direction::ToClient)], ..Settings::default() };
         let (queue, now) = set(settings.clone());
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_carries_exactly_its_bytes() {
+    fn limited_link_carries_exactly_its_bandwidth() {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
         queue.push(&[0; 500], now);
         while let Some(part) = queue.part() {
@@ -482,7 +483,7 @@ mod tests {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
         queue.push(&[0; 10], now + 5000 * MS);
         assert_eq!(queue.due(), Some(now + 5010 * MS));
-        // Neither does a link whose receiver was slow.
+        // A link whose receiver was slow does not save up bandwidth either.
         queue.gone(10, now + 9000 * MS);
         assert_eq!(queue.idle_from, now + 9000 * MS - CREDIT);
     }

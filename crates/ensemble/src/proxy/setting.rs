@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_connection_leaves_the_loss_to_the_next() {
+    fn loss_moves_to_the_next_connection_if_the_first_breaks() {
         let mut losses = Losses::default();
         let _told = losses.arm(1, Who::Client(10), LostPart::Reply, &[CREATE]);
         assert_eq!(losses.find(1, Some(10), CREATE), Some((1, LostPart::Reply)));

@@ -218,7 +218,7 @@ pub struct Registration {
     /// Traffic of its client.
     pub traffic: Arc<Traffic>,
     pub course: Arc<Course>,
-    /// Where its messages are noted, if its client is followed.
+    /// Destination of its messages, if its client is followed.
     pub messages: Option<Arc<Messages>>,
     /// Whether the connection was stalled when it joined; the stall may be over by the time it is served.
     pub joined_stalled: bool,
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn last_data_of_a_session_are_known_after_its_connection_has_closed() {
+    fn last_data_of_a_session_is_known_after_its_connection_has_closed() {
         let table = Arc::new(ProxyTable::default());
         let [one, unreadable] = [table.join(Some(1)), table.join(Some(2))];
         one.course.carries(7);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_is_ended_once() {
+    fn connection_ends_only_once() {
         let table = Arc::new(ProxyTable::default());
         let registrations = [table.join(Some(1)), table.join(None)];
         assert_eq!(table.end(ONE, ConnectionEnd::Reset), 1);

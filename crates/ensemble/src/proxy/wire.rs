@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_causes_have_a_reason_and_the_rest_still_counts() {
+    fn notifications_of_unknown_cause_have_a_reason_and_others_still_count() {
         let mut clients = Clients::new();
         clients.wire.connects(0, 49);
         clients.watches(0, GET_DATA, "/q/n-0");

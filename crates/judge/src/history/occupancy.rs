@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn some_examples_per_class_are_kept_and_all_overlaps_counted() {
+    fn some_examples_per_class_are_kept_and_all_overlaps_are_counted() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         for number in 0..30 {
             occupancy.enter(hold(2 * number), moment(10 * number));
@@ -565,7 +565,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn evidence_is_the_time_with_the_lock_full_of_certain_holds(
+        fn evidence_is_the_time_during_which_certain_holds_fill_the_lock(
             kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
             steps in prop::collection::vec((0..4_usize, deed(), claim(), 0..4_u64), 0..60),
         ) {

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn overlap_with_leases_ends_when_the_rest_is_allowed() {
+    fn overlap_ends_when_the_remaining_holders_fit_the_leases() {
         let mut overlap = overlap(2, Open, &[(2, Sound), (1, Sound), (1, Sound)]);
         overlap.leave(2, 110, None);
         assert_eq!(overlap.ended_us, None, "three leases are still out beside the new one");

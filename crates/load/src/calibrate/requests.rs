@@ -175,7 +175,8 @@ async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Opti
     Ok(notifications.last().map(|last| last.at.saturating_sub(begun)))
 }
 
-/// As many requests at once as a server accepts, from several sessions; totals of each kind over the rounds.
+/// Sends as many requests at once as a server accepts, from several sessions; totals of each kind over the
+/// rounds.
 #[derive(Default)]
 pub(super) struct Saturated([Sum; RawRequest::ALL.len()]);
 

@@ -96,7 +96,7 @@ impl Strategy for Polling {
 }
 
 impl Polling {
-    /// Takes an empty list for its own, and fails at any other.
+    /// Acquires without a node: an empty list means that it holds the lock, and any other list is a failure.
     async fn without_node(&self, session: &Session, patience: &Patience) -> Acquired {
         let polling = async {
             self.queue.wakes.rest(session, patience).await?;
@@ -109,7 +109,7 @@ impl Polling {
     }
 }
 
-/// Wakes a waiter by time alone.
+/// Wakes a waiter only after a pause.
 struct Pauses {
     interval: Duration,
     jitters: bool,

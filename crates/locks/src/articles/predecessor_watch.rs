@@ -16,7 +16,7 @@ use zklockbench_core::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use zklockbench_zk::{EventKind, Failure, Session};
 
 const PREFIX: &str = "n-";
-/// Largest queue length, including the own node, for which the count saves a list.
+/// Largest queue length, including the contender's own node, for which the count saves a list.
 const HELPED_UP_TO: usize = 2;
 
 pub const ENTRY: Entry = Entry {
@@ -105,7 +105,7 @@ impl PredecessorWatch {
     }
 
     /// Waits for the deletion of the only node ahead, if the count showed one. Returns whether that made a
-    /// list needless.
+    /// list unnecessary.
     async fn has_seen_the_only_one_go(
         &mut self,
         session: &Session,

@@ -73,7 +73,7 @@ enum Seen {
 
 struct ApacheWriteLock {
     lock: String,
-    /// The own node, from its create to the end of the acquire.
+    /// The contender's node, from its create to the end of the acquire.
     id: Option<QueueNode>,
     events: AnyEvent,
 }

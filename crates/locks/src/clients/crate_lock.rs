@@ -13,7 +13,8 @@ use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode
 use zklockbench_core::catalog::{Guarantees, LockCard, Mode};
 use zklockbench_zk::{Created, Failure, Session, counter, runtime, sequence_of};
 
-/// Number of yields before the own node is searched: enough for the library to send its deletion.
+/// Number of yields before the contender's own node is searched for: enough for the library to send its
+/// deletion.
 const YIELDS: usize = 3;
 
 pub const ENTRY: Entry = Entry {

@@ -105,7 +105,7 @@ impl GoZookeeper {
     }
 }
 
-/// Name with the highest number below the own node's, which may itself be missing.
+/// Name with the highest number below that of the contender's own node, which may itself be missing.
 fn before(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
     let before = node.distances(names)?.filter(|(distance, _)| *distance < 0);
     Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))

@@ -73,7 +73,7 @@ impl Strategy for CuratorMulti {
             let deadline = limit.map(|limit| clock::now() + limit);
             match member.acquire(session, mode, &Patience { deadline, ..patience.clone() }).await {
                 Ok(held) => taken.push((position, held)),
-                // A failure is kept for the end; later members are tried nevertheless.
+                // A failure is kept for the end; later members are still tried.
                 Err(failed @ AcquireError::Failed(_)) => why = Some(failed),
                 Err(ended) => {
                     why = why.or(Some(ended));

@@ -79,8 +79,8 @@ impl CuratorQueue {
                 entered => return entered,
             };
             match (why, tries.next_pause()) {
-                // A list fails with `NoNode` if the lock's directory is gone together with the own node. A create fails
-                // with it if the directory is deleted right after it was created.
+                // A list fails with `NoNode` if the lock's directory is gone together with the contender's node. A
+                // create fails with it if the directory is deleted right after it was created.
                 (AcquireError::Failed(Failure::OwnNodeMissing | Failure::NoNode), Some(pause)) => {
                     patience.sleep(pause).await?;
                 }
@@ -126,7 +126,7 @@ impl CuratorQueue {
             if !is_watched {
                 return leaving.await;
             }
-            // Java checks meanwhile whether the watch on the own node is set, and does not wait for the
+            // Meanwhile Java checks whether the watch on its own node is set, and does not wait for the
             // reply. The watch stays armed.
             join(session.check_watches(&own), leaving).await.1
         };

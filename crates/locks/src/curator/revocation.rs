@@ -58,7 +58,7 @@ impl Revocation {
         Some(Self { lock: config.path.clone(), retry, ask_after, ask_at: None, own: None })
     }
 
-    /// Makes the own node, just created, revocable.
+    /// Makes the contender's node, which was just created, revocable.
     pub async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
         self.own = None;
         let read = self.retry.around(|| session.get_data_and_watch(&node.path)).await;
@@ -93,7 +93,7 @@ impl Revocation {
             if event != EventKind::DataChanged {
                 break;
             }
-            // Not cut short by the end of the hold: a pending request must be awaited.
+            // The end of the hold does not cut this short: a pending request must be awaited.
             let Ok((data, fresh)) = self.retry.around(|| session.get_data_and_watch(path)).await else {
                 break;
             };
@@ -106,7 +106,7 @@ impl Revocation {
         false
     }
 
-    /// Ends the hold. Returns whether the watch on the own node is still armed, which it stays.
+    /// Ends the hold. Returns whether the watch on the contender's node is still armed; it stays armed.
     pub fn withdraw(&mut self) -> bool {
         self.own.take().is_some_and(|(_, watch)| watch.is_armed())
     }

@@ -152,8 +152,8 @@ impl CuratorSemaphore {
         why
     }
 
-    /// Takes one lease. If an own lease is deleted while the session lives, tries again, as often as the
-    /// policy allows.
+    /// Takes one lease. If its lease is deleted while the session lives, tries again, as often as the policy
+    /// allows.
     async fn take(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let mut tries = self.retry.tries();
         loop {
@@ -210,7 +210,7 @@ impl CuratorSemaphore {
             self.count_leases(session).await?;
             let (names, mut watch) =
                 self.retry.around(|| session.get_children_and_watch(&self.directory)).await?;
-            // Java's watcher receives connection events from the first list on. An event during a later list
+            // Java's watcher receives connection events once it has listed. An event during a later list
             // waits for the monitor.
             if take(&mut is_first_look) {
                 self.events.forget(session);

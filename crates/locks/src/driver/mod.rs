@@ -69,7 +69,7 @@ pub fn how(status: ExitStatus) -> String {
 #[derive(Debug)]
 pub struct LastLines {
     lines: Mutex<VecDeque<String>>,
-    /// Most lines kept, and most characters kept of each.
+    /// Maximum number of lines kept, and of characters kept of each.
     count: usize,
     longest: usize,
 }

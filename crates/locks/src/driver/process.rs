@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time to exit once its input has ended, and again after SIGTERM. Then it is killed.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
-/// Most bytes that are kept for a driver that does not read.
+/// Maximum number of bytes kept for a driver that does not read.
 const LONGEST_BACKLOG: usize = 4 << 20;
 /// Lines of its standard error that are kept for messages.
 const LAST_LINES: usize = 32;
@@ -504,11 +504,11 @@ mod tests {
         ended.unwrap_err()
     }
 
-    /// Far more than any step takes here, even on a busy host.
+    /// Time limit for any step, generous enough for a busy host.
     const SOON: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_driver_is_asked_answers_and_ends_when_its_input_does() {
+    async fn a_driver_answers_requests_and_exits_when_its_input_ends() {
         let echo = r#"while read line; do
             id=${line#*\"id\":}; id=${id%%[,\}]*}; echo "{\"id\":$id,\"ok\":{\"now\":7}}"; done"#;
         let process = Process::start_here(&driver(echo)).unwrap();
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_that_is_over_stays_so() {
+    async fn an_ended_session_stays_ended() {
         let events = ["suspended", "connected", "expired", "connected"];
         let events =
             events.map(|what| format!(r#"echo '{{"t":"event","c":0,"what":"{what}","session":"0x7fe"}}'; "#));

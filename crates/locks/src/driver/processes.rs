@@ -25,7 +25,7 @@ use zklockbench_core::locked::locked;
 use zklockbench_zk::gate::{Gate, Movement};
 use zklockbench_zk::{Failure, ForeignSession, Sasl, SessionKey, SessionState, Target, Tls};
 
-/// Most distinct failures reported for one trial.
+/// Maximum number of distinct failures reported for one trial.
 const WORDS_KEPT: usize = 5;
 /// Extra time, beyond a request's own limit, before its driver has failed.
 const GRACE: Duration = Duration::from_secs(5);

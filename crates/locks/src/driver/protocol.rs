@@ -15,7 +15,7 @@ use zklockbench_core::clock::Stamp;
 pub const VERSION: u32 = 1;
 /// Longest line in bytes, including its end.
 pub const LONGEST_LINE: usize = 64 << 10;
-/// Most lines before `ready` that are not part of the protocol.
+/// Maximum number of lines before `ready` that are not part of the protocol.
 pub const FOREIGN_LINES: usize = 64;
 
 /// A message to the driver: one object per line.
@@ -430,7 +430,7 @@ impl Line {
         struct Tagged {
             t: Option<IgnoredAny>,
         }
-        // Without building a tree, because every cycle reads two such lines.
+        // Parses without building a tree, because every cycle reads two such lines.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
             Err(error) if error.is_data() => false,
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_done_or_not_and_unknown_fields_do_not_matter() {
+    fn an_answer_succeeds_or_fails_and_unknown_fields_are_ignored() {
         let read = |line: &str| Line::read(line.as_bytes());
         assert!(matches!(read(r#"{"id":1,"ok":{"token":"12","later":1},"later":2}"#), Ok(Line::Answer(_))));
         assert!(read(r#"{"id":1}"#).is_err() && read(r#"{"id":1,"ok":{},"err":"busy"}"#).is_err());

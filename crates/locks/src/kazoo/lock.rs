@@ -185,7 +185,7 @@ impl Kazoo {
         if self.is_acquired { why } else { why.after(self.leave_queue(session)).await }
     }
 
-    /// Deletes the own node: the known node, or the node whose create was not answered.
+    /// Deletes the contender's node: the known one, or the one whose create was not answered.
     async fn leave_queue(&mut self, session: &Session) -> Result<(), Failure> {
         if matches!(self.own, Own::None) {
             return Ok(());
@@ -197,7 +197,7 @@ impl Kazoo {
     }
 }
 
-/// Deletes the own node, repeatedly while connections are lost.
+/// Deletes the contender's node, repeatedly while connections are lost.
 ///
 /// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
 async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {

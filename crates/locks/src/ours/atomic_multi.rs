@@ -150,7 +150,7 @@ impl AtomicMulti {
         }
     }
 
-    /// Path of the node just before the own one, in the first member that has such a node.
+    /// Path of the node just before the contender's own, in the first member that has such a node.
     fn first_obstacle(&self, nodes: &[QueueNode], lists: &Lists) -> Result<Option<String>, Failure> {
         let mut obstacle = None;
         for ((member, node), names) in self.members.iter().zip(nodes).zip(lists) {

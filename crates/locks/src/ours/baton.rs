@@ -18,7 +18,7 @@ use zklockbench_core::measure::RequestKind::{
 use zklockbench_zk::{EventKind, Failure, Names, Op, Session, Watch};
 
 const PREFIX: &str = "n-";
-/// Largest queue length, including the own node, for which the count saves requests.
+/// Largest queue length, including the contender's own node, for which the count saves requests.
 const HELPED_UP_TO: usize = 2;
 /// Data that a holder writes into the node of the waiter that gets the lock.
 const GRANT: &[u8] = b"go";
@@ -318,7 +318,7 @@ async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failu
 /// nothing else depends on that number, since a later join finds another queue.
 ///
 /// Let p be the share of releases without a waiter. A deletion costs at most 1 + (1 - p) requests and a grant
-/// 1 + 2p, so the deletion is better from p = 1/3 on.
+/// 1 + 2p, so the deletion is better if p is at least 1/3.
 #[derive(Debug)]
 struct Leaving {
     may_count: Cell<bool>,

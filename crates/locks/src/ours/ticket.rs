@@ -54,7 +54,7 @@ impl Strategy for Ticket {
         let Some(node) = held.node else { return Ok(()) };
         let number = node.sequence.to_string();
         let operations = [Op::SetData(&self.lock, number.as_bytes()), Op::Delete(&node.path)];
-        // If the own node is already gone, nothing is written.
+        // If the contender's node is already gone, nothing is written.
         if_there(session.multi(&operations).await).map(drop)
     }
 }

@@ -5,9 +5,9 @@
 //! children, c. Each server applies transactions one after the other in the leader's order, so c counts
 //! exactly the nodes that exist at this transaction, z. Numbers come from a counter that the leader raises
 //! with every create. So the other nodes that exist at z have lower numbers, and later nodes have higher
-//! ones: c − 1 nodes are ahead at z, and from then on they can only go. With c = 1 the own node is the lowest
-//! from z until it is deleted. Every other lock of this folder waits for a list to show that. Earlier holders
-//! have no node at z any more.
+//! ones: c − 1 nodes are ahead at z, and from then on they can only go. With c = 1 the contender's node is
+//! the lowest from z until it is deleted. Every other lock of this folder waits for a list to show that.
+//! Earlier holders have no node at z any more.
 //!
 //! A count that is read later cannot show this, because it includes the nodes behind.
 //!
@@ -64,7 +64,7 @@ pub struct Joining {
     pub retry: Retry,
     /// Whether the first list is sent with the create.
     pub lists_along: bool,
-    /// Largest queue length, including the own node, for which the count is useful.
+    /// Largest queue length, including the contender's own node, for which the count is useful.
     pub helped_up_to: usize,
     pub late: LateCreates,
     pub count: Counting,
@@ -96,7 +96,7 @@ impl Joined {
         Self { node, queue: None, listed: None }
     }
 
-    /// Returns whether the node is the lowest from its create on.
+    /// Returns whether the node has been the lowest since its create.
     pub fn is_alone(&self) -> bool {
         self.queue == Some(1)
     }
@@ -178,8 +178,8 @@ impl Joining {
         joined
     }
 
-    /// Tries once, with a create and a list in one flush; `None` if the count may make a list needless, or if
-    /// the attempt had no effect.
+    /// Tries once, with a create and a list in one flush; `None` if the count may make a list unnecessary, or
+    /// if the attempt had no effect.
     async fn list_along(
         &self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! The engine of the queue locks: join, list, find the own position, watch the nodes ahead, wait, list again,
+//! The engine of the queue locks: join, list, find one's position, watch the nodes ahead, wait, list again,
 //! and leave, whatever the outcome.
 //!
 //! The steps are implemented once. A lock configures them: its [`Joining`] is how it joins, its [`Habits`]

@@ -1,4 +1,4 @@
-//! The queue node that all fair locks share: joining, finding the own position, leaving.
+//! The queue node that all fair locks share: joining, finding its position, leaving.
 //!
 //! Base of every proof in this folder, the *monotone lower set*: all nodes with a number below mine were
 //! created before mine, and the server that answered my create has applied them. So every later list on that
@@ -93,17 +93,17 @@ impl QueueNode {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Name of the node just before the own, by number; `None` if the own is first.
+    /// Name of the node just before this one, by number; `None` if this one is first.
     ///
     /// # Errors
-    /// [`Failure::OwnNodeMissing`] if the own node is not among the names: an empty list is not a held lock.
+    /// [`Failure::OwnNodeMissing`] if this node is not among the names: an empty list is not a held lock.
     /// [`Failure::CounterUsedUp`] if one of the numbers may not be unique.
     pub fn predecessor(&self, names: &Names) -> Result<Option<String>, Failure> {
         let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
         Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
-    /// Names of the nodes just before the own, the nearest first, at most `most`.
+    /// Names of the nodes just before this one, the nearest first, at most `most`.
     pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
         // Few of possibly thousands are needed, so no more than these are kept.
         let mut nearest = BinaryHeap::new();
@@ -116,13 +116,13 @@ impl QueueNode {
         Ok(nearest.into_sorted_vec().into_iter().map(|(_, name)| name.to_owned()).collect())
     }
 
-    /// Name of the node just behind the own.
+    /// Name of the node just behind this one.
     pub fn next_behind(&self, names: &Names) -> Result<Option<String>, Failure> {
         let others = self.others(names)?.filter(|(distance, _)| *distance > 0);
         Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
-    /// Distance of each listed node behind the own node.
+    /// Distance of each listed node behind this one.
     pub fn others<'a>(
         &self,
         names: &'a Names,
@@ -134,7 +134,7 @@ impl QueueNode {
         Ok(distances)
     }
 
-    /// Distance of each listed node behind the own number, whether or not the own node is listed.
+    /// Distance of each listed node behind this node's number, whether or not this node is listed.
     pub fn distances<'a>(
         &self,
         names: &'a Names,
@@ -148,12 +148,12 @@ impl QueueNode {
         Ok(numbered().map(move |(number, name)| (number - own, name)))
     }
 
-    /// Number at this distance behind the own.
+    /// Number at this distance behind this node's.
     pub fn number_at(&self, places: i64) -> i64 {
         self.sequence + places
     }
 
-    /// Name at this distance behind the own, for queues whose nodes all have this prefix.
+    /// Name at this distance behind this node's, for queues whose nodes all have this prefix.
     pub fn name_at(&self, prefix: &str, places: i64) -> String {
         format!("{prefix}{:010}", self.number_at(places))
     }
@@ -163,7 +163,7 @@ impl QueueNode {
         if_there(session.delete(&self.path).await).map(drop)
     }
 
-    /// Ends an acquire after its wait: the lock is held, or the own node is deleted.
+    /// Ends an acquire after its wait: the lock is held, or the node is deleted.
     pub async fn held_after(self, session: &Session, waited: Acquired<()>) -> Acquired {
         match waited {
             Ok(()) => Ok(Held::by(self)),
@@ -171,7 +171,7 @@ impl QueueNode {
         }
     }
 
-    /// Ends a failed acquire: deletes the own node, so that no other contender queues behind it.
+    /// Ends a failed acquire: deletes the node, so that no other contender queues behind it.
     ///
     /// Returns why the acquire ended. If it is unknown whether the node was deleted, that failure takes
     /// precedence, because the caller must then end the session.
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn predecessor_is_the_highest_number_below_the_own_in_any_order() {
+    fn predecessor_has_the_highest_lower_number_in_a_list_in_any_order() {
         let predecessor = node(7).predecessor(&names(&[9, 3, 7, 5])).unwrap();
         assert_eq!(predecessor.as_deref(), Some("n-0000000005"));
         assert_eq!(node(3).predecessor(&names(&[9, 3, 7])).unwrap(), None);
     }
 
     #[test]
-    fn list_without_the_own_node_never_means_held() {
+    fn contender_missing_from_its_list_never_holds() {
         assert_eq!(node(3).predecessor(&Names::default()), Err(Failure::OwnNodeMissing));
         assert_eq!(node(3).predecessor(&names(&[4])), Err(Failure::OwnNodeMissing));
     }
@@ -253,7 +253,7 @@ mod tests {
         // Concurrent creates: negative numbers, and back.
         (-counter::END - 1, &[counter::END, -counter::END - 1, -counter::END]),
         (-counter::END, &[-counter::END]),
-        // The own number is unique, another one is not.
+        // The contender's number is unique, another one is not.
         (counter::END - 1, &[counter::END - 1, counter::END]),
         (counter::END - 1, &[counter::END - 1, -counter::END - 1]),
     ];
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_before_is_sorted_and_requires_the_own_node() {
+    fn nearest_before_is_sorted_and_requires_the_contenders_node() {
         assert_eq!(node(7).nearest_before(&names(&[9, 3, 7, 5]), 1).unwrap(), ["n-0000000005"]);
         assert!(node(3).nearest_before(&names(&[9, 3, 7]), 2).unwrap().is_empty());
         assert_eq!(node(3).nearest_before(&names(&[2]), 2), Err(Failure::OwnNodeMissing));

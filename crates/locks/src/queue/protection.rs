@@ -17,7 +17,7 @@ const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 /// A queue node's name, as far as it is known before the create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkedName {
-    /// Mark by which the own node is found again.
+    /// Mark by which a contender finds its node again.
     pub mark: String,
     /// Prefix that the number is appended to; begins with the mark.
     pub prefix: String,

@@ -4,10 +4,10 @@
 //! there is none. A reader enters when no writer is ahead. Which writer it watches meanwhile differs from
 //! lock to lock.
 //!
-//! Exclusion: by the monotone lower set (see `node`), a list on the own session shows every node ahead that
-//! still exists. Suppose a writer and another contender are both inside. The one with the higher number has
-//! seen a list without the other, whose node was therefore gone. Progress: each node watches one ahead of it,
-//! and the lowest node waits for none.
+//! Exclusion: by the monotone lower set (see `node`), a list on the contender's own session shows every node
+//! ahead that still exists. Suppose a writer and another contender are both inside. The one with the higher
+//! number has seen a list without the other, whose node was therefore gone. Progress: each node watches one
+//! ahead of it, and the lowest node waits for none.
 
 use crate::QueueNode;
 use zklockbench_core::catalog::{Guarantees, Holders, Mode};
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn list_without_the_own_node_never_means_held() {
+    fn contender_missing_from_its_list_never_holds() {
         let awaited = SIDES.awaited(&node('R', 9), Mode::Read, Watched::Last, &queue());
         assert_eq!(awaited, Err(Failure::OwnNodeMissing));
     }

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_formatted_for_readers_and_sorted_by_its_number() {
+    fn every_value_is_formatted_as_text_and_sorted_by_its_number() {
         let at_least = Value::Duration(1_234.0).at_least(true);
         let between = Value::Rate(5.0).between(Value::Amount(4.5), Value::Amount(6.0));
         for (value, shown, rank) in [

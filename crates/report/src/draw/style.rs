@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_of_sixty_strategies_have_the_same_colour_or_the_same_look() {
+    fn sixty_strategies_have_sixty_colours_and_line_styles() {
         let colours: BTreeSet<String> = (0..60).map(|look| hex(colour(look))).collect();
         let looks: BTreeSet<_> =
             (0..60).map(|look| (page_colour(look), dash(look), corners(look, 0))).collect();

@@ -220,7 +220,7 @@ fn starts(file: &AbFile) -> Option<String> {
         ),
         _ if a.ensemble.connect == b.ensemble.connect => None,
         kept => Some(format!(
-            "the servers of {} ran throughout: their own state is part of the difference, which A again can't show",
+            "the servers of {} ran throughout: their own state is part of the difference, which repeating A can't show",
             listed(kept)
         )),
     }
@@ -253,7 +253,7 @@ pub(crate) fn notes(file: &AbFile) -> Vec<String> {
         notes.push(if reached {
             format!("every interval is within ± {until}; only their width decided when to stop")
         } else {
-            format!("± {until} was asked for but not reached")
+            format!("± {until} was requested but not reached")
         });
     }
     notes

@@ -188,7 +188,7 @@ fn doubts(learned: &Learned) -> Vec<String> {
         doubts.extend(watch.cut_short.as_ref().map(|why| format!("cut short: {why}")));
         doubts.extend((watch.reconnects > 0).then(|| {
             let lost = counted(watch.reconnects, "time", "times");
-            format!("gap: the connection was lost {lost}, and what happened meanwhile is not known")
+            format!("gap: the connection was lost {lost}, and events during that time are not known")
         }));
     }
     doubts.extend((steps > 0).then(|| {

@@ -162,7 +162,7 @@ pub(crate) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
                     show(*missed)
                 )
             }
-            Edge::AllKept { up_to } => format!("{objective}: met up to {}; where it ends was not found.", show(*up_to)),
+            Edge::AllKept { up_to } => format!("{objective}: met up to {}; its limit was not found.", show(*up_to)),
             Edge::NoneKept { from } => format!("{objective}: missed from {} on.", show(*from)),
             Edge::Unknown { kept, missed, why } => {
                 let known = [(kept, "met up to"), (missed, "missed from")];

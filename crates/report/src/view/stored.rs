@@ -94,7 +94,7 @@ fn granted(trials: &[Trial]) -> Vec<String> {
     let told = |((asked, granted), trials): ((u64, u64), Vec<&Trial>)| {
         let labels = distinct_sorted(trials.iter().map(|trial| trial.spec.strategy.label.as_str()));
         format!(
-            "session timeout: asked {}, granted {} ({})",
+            "session timeout: requested {}, granted {} ({})",
             format_micros(asked),
             format_micros(granted),
             listed(&labels)
@@ -122,7 +122,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     let spread =
         spread.map_or_else(String::new, |spread| format!(", which began within {}", format_micros(spread)));
     Some(format!(
-        "Made by {} on {}{spread}. Handoffs were timed within each worker only: {handoffs} of {}",
+        "Run by {} on {}{spread}. Handoffs were timed within each worker only: {handoffs} of {}",
         counted(workers.of, "worker", "workers"),
         counted(hosts.len(), "host", "hosts"),
         counted(acquired, "acquisition", "acquisitions")
@@ -207,7 +207,7 @@ fn resumed(run: &RunFile) -> Option<String> {
         };
         let again = match part.made_again.len() {
             0 => String::new(),
-            count => format!(", {count} of them again from the beginning"),
+            count => format!(", {count} of them restarted from the beginning"),
         };
         let why = part.outcome.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         let how = match part.outcome.ending {

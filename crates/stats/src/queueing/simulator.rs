@@ -109,7 +109,7 @@ pub struct SimulationOutcome {
     pub lasted: f64,
     /// Time within the window during which a lock was held or handed over, summed over all locks.
     pub busy: f64,
-    /// Most sessions in use at the same time.
+    /// Largest number of sessions in use at the same time.
     pub sessions: usize,
     pub starved: usize,
     /// Number of tries within the window that found the lock taken.
@@ -262,9 +262,9 @@ impl Ord for ScheduledEvent {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LockPhase {
     Idle,
-    /// Held, or about to be: a client is entering a lock that was idle.
+    /// The lock is held, or about to be: a client is entering a lock that was idle.
     Taken,
-    /// Released; this waiter will enter at that time.
+    /// The lock was released; this waiter will enter at that time.
     HandedTo {
         client: usize,
         enters: f64,
@@ -343,7 +343,8 @@ impl<'a> Simulation<'a> {
             LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
-                    // It is quicker than the waiters, which have not yet noticed that the lock is free.
+                    // The newcomer is quicker than the waiters, which have not yet noticed that the lock is
+                    // free.
                     self.lock[at].queue.push_back(waiter);
                     self.lock[at].state = LockPhase::Taken;
                     self.announce(client, at, enters_first);

@@ -15,10 +15,10 @@ use zklockbench_core::clock;
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
 
-/// Most events per second, and most for each contender. More events count as a flood.
+/// Maximum number of events per second, in total and for each contender. More events count as a flood.
 const EVENTS_A_SECOND: usize = 1_000;
 const EVENTS_OF_EACH: usize = 20;
-/// Most characters shown of a line that is not part of the protocol.
+/// Maximum number of characters shown of a line that is not part of the protocol.
 const SHOWN: usize = 200;
 
 /// Reads answers and events until the output ends or the driver has failed. Answers that arrive together are passed on together:
