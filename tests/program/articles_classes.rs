@@ -18,6 +18,7 @@ fn classes(bench: &Bench) -> Option<String> {
 }
 
 #[test]
+#[ignore = "long: five programs in Java; lane locks compares each class on the wire"]
 fn articles_classes_exclude_and_the_local_lock_admits_no_contender() {
     let bench = Bench::new();
     let Some(driver) = classes(&bench) else { return };

@@ -128,6 +128,7 @@ fn kinds(counting: &Counting) -> Vec<(&'static str, f64)> {
 }
 
 #[test]
+#[ignore = "long: lane locks compares them at every event"]
 fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
     let bench = Bench::new();
     let Some(driver) = foreign::curator(&bench.path("cache")) else { return };
@@ -280,6 +281,7 @@ fn a_session_is_expired_only_with_its_password_and_never_assumed_expired() {
 }
 
 #[test]
+#[ignore = "long: driver check covers this driver's protocol"]
 fn zookeepers_own_write_lock_holds_when_driven() {
     if !Path::new("/usr/share/java/zookeeper-recipes-lock.jar").exists() {
         return skip::skipped("this machine has no zookeeper-recipes-lock.jar in /usr/share/java");

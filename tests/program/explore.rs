@@ -62,7 +62,7 @@ fn a_waiter_that_takes_the_end_of_the_one_ahead_for_its_turn_is_found() {
     let bench = Bench::new();
     assert!(bench.output(&["driver", "new", "queue", "--language", "python"]).status.success());
     std::fs::write(bench.path("queue/my_lock.py"), DEFECTIVE).unwrap();
-    let mut explored = |defect: &str| {
+    let explored = |defect: &str| {
         let driver = format!("q=env PYTHON={python} DEFECT={defect} '{}/run'", bench.path("queue").display());
         explored(&bench, &["q:Queue", "--driver", &driver, "--budget", "4m", "--out", defect]).1
     };

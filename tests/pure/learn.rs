@@ -90,7 +90,7 @@ fn page_has_every_chart_and_names_what_scenarios_assume() {
         .collect();
     assert_eq!(charts, ["arrivals", "queue", "waits", "holds", "keys", "longest-waits"]);
     let page = html::page(&[document], None);
-    for part in ["/orders/{id}/lock", "scenario.toml", "1.5 times as many", "whether a session expired"] {
+    for part in ["/orders/{id}/lock", "scenario.toml", "1.5 times the most", "whether a session expired"] {
         assert!(page.to_lowercase().contains(&part.to_lowercase()), "{part}");
     }
 }

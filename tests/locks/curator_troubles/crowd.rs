@@ -44,6 +44,7 @@ fn own_and_shared(threads: u32) -> (Handoff, Handoff) {
 }
 
 #[test]
+#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
 fn curator_716_reproduced_with_java_where_a_release_wakes_all_threads_that_share_a_mutex_object() {
     for threads in [10, 100] {
         own_and_shared(threads);

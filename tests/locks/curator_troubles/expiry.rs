@@ -21,6 +21,7 @@ async fn seconds<T>(work: impl Future<Output = T>) -> (T, f64) {
 }
 
 #[test]
+#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
 fn curator_206_reproduced_with_java_where_a_disconnected_holder_keeps_the_lock_alongside_the_next() {
     behind_wire(async |scene, proxy| {
         // Given a holder of Java's behind a proxy, and a waiter of ours
@@ -67,6 +68,7 @@ fn curator_206_reproduced_with_our_mutex_where_only_the_release_reports_the_loss
 }
 
 #[test]
+#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
 fn curator_604_reproduced_with_java_where_a_waiter_enters_by_the_node_of_its_old_session() {
     runtime::block_on(async {
         // On a busy host, Java may read its node only after the servers have expired the session.

@@ -17,6 +17,7 @@ const TIMEOUT_MS: &str = "30000";
 const DELETE: i32 = 2;
 
 #[test]
+#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
 fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_until_reconnection() {
     behind_wire(async |scene, proxy| {
         // Given a holder of Java's behind a proxy, which retries requests once, and a waiter of ours
@@ -52,6 +53,7 @@ fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_un
 }
 
 #[test]
+#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
 fn curator_678_reproduced_with_java_for_a_lost_delete_although_the_next_acquire_succeeds() {
     behind_wire(async |scene, proxy| {
         // Given a holder of Java's that does not retry requests
