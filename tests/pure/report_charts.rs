@@ -124,7 +124,7 @@ fn a_run_without_measurements_draws_no_chart_and_explains_why() {
     for view in [views::empty(), unmeasured] {
         let (charts, left_out) = drawn(&view);
         assert!(charts.is_empty(), "{:?}", charts.keys());
-        assert_eq!(left_out.len(), 7);
+        assert_eq!(left_out.len(), 5);
         assert!(left_out.iter().all(|(_, why)| !why.is_empty()), "{left_out:?}");
     }
 }

@@ -54,8 +54,8 @@ pub struct FigureChart {
     pub section: &'static str,
     /// Minimum number of contenders for a meaningful value.
     pub from: usize,
-    /// Text if no trial measured the metric.
-    pub missing: &'static str,
+    /// Reason to state if no trial measured the metric; `None` if loads without it need no chart of it.
+    pub missing: Option<&'static str>,
 }
 
 impl FigureEntry {
@@ -205,6 +205,20 @@ pub static HANDOFF_P50: FigureEntry = latency("handoff p50", Measure::Handoff, S
     .explained("from a holder's call of release to the next holder's return from acquire");
 
 figures! {
+    /// Time until every contender had made all of its acquisitions, for loads that give their number.
+    TOTAL_TIME = FigureEntry::new(FigureKind::Ratio, "total_time", Unit::Micros, Better::Lower)
+        .read(|trial| trial.total_us().map(|us| us as f64))
+        .stored_as("total_time_us")
+        .column("total", 0)
+        .explained("until every contender had made all of its acquisitions")
+        .chart(FigureChart {
+            id: "total-time",
+            title: "Time until every contender had made all of its acquisitions",
+            axis: "seconds",
+            section: "total-time",
+            from: 1,
+            missing: None,
+        });
     /// Acquisitions per second; not for a batch, whose pace the conductor sets.
     THROUGHPUT = rate("throughput", Better::Higher)
         .read(|trial| {
@@ -224,7 +238,7 @@ figures! {
             axis: "acquisitions per second",
             section: "throughput",
             from: 1,
-            missing: "no trial measured a throughput",
+            missing: None,
         })
         .tracked();
     /// Share of the tries that got the lock; only for acquires that never wait.
@@ -264,7 +278,7 @@ figures! {
             axis: "fan-out: notifications caused by a release, per release",
             section: "requests",
             from: 2,
-            missing: "no trial released a lock that others waited for",
+            missing: Some("no trial released a lock that others waited for"),
         })
         .tracked();
     /// Part of `fan_out` whose contender then acquired without waiting again.
@@ -284,7 +298,7 @@ figures! {
             axis: "requests per acquisition",
             section: "requests",
             from: 1,
-            missing: "no trial acquired a lock, or not all of its requests could be counted",
+            missing: Some("no trial acquired a lock, or not all of its requests could be counted"),
         })
         .compared()
         .tracked();

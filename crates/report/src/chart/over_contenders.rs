@@ -6,6 +6,7 @@ use crate::document::{
     Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, PartName, Weight,
 };
 use crate::view::Cell;
+use zklockbench_core::measure::Unit;
 use zklockbench_core::units::{contenders, number};
 use zklockbench_record::figures::FAN_OUT;
 use zklockbench_record::{FigureChart, FigureEntry};
@@ -26,7 +27,12 @@ impl Plotted {
     }
 
     fn median(&self, cell: &Cell<'_>) -> f64 {
-        cell.figure(self.entry).unwrap_or(0.0)
+        self.drawn_as(cell.figure(self.entry).unwrap_or(0.0))
+    }
+
+    /// A value in the unit of the axis: times are drawn in seconds.
+    fn drawn_as(&self, value: f64) -> f64 {
+        if self.entry.card.unit == Unit::Micros { value / 1e6 } else { value }
     }
 
     fn counts(&self, view: &View<'_>) -> Vec<usize> {
@@ -52,9 +58,9 @@ impl Plotted {
 
     /// Values of individual repetitions, if there are several.
     fn dots<'a>(&self, cell: &'a Cell<'_>) -> impl Iterator<Item = (f64, Mark)> + 'a {
-        let entry = self.entry;
+        let plotted = *self;
         let shown = cell.all().filter(|_| cell.trials.len() > 1);
-        shown.filter_map(move |one| Some((entry.of(one)?, mark_of_one(one))))
+        shown.filter_map(move |one| Some((plotted.drawn_as(plotted.entry.of(one)?), mark_of_one(one))))
     }
 
     /// Values with the most contenders, for readers who can't see the chart.
@@ -146,7 +152,7 @@ pub fn over_contenders(
         true => fan_out(view, &figure),
         false => amounts(view, &figure),
     };
-    drawn.ok_or_else(|| chart.missing.to_owned())
+    drawn.ok_or_else(|| chart.missing.unwrap_or_default().to_owned())
 }
 
 fn amounts(view: &View<'_>, figure: &Plotted) -> Option<Chart> {

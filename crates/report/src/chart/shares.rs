@@ -69,7 +69,7 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| !cell.requests().is_empty();
     let count = view
         .best_common_count(has)
-        .ok_or(REQUESTS_PER_ACQUISITION.chart.map_or("", |chart| chart.missing))?;
+        .ok_or(REQUESTS_PER_ACQUISITION.chart.and_then(|chart| chart.missing).unwrap_or_default())?;
     let cells: Vec<&Cell<'_>> = view.cells_at(count).filter(|cell| has(cell)).collect();
     let used =
         |kind: &RequestKind| cells.iter().any(|cell| cell.requests().iter().any(|(other, _)| other == kind));
@@ -84,17 +84,20 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     });
     let colour = |kind: &RequestKind| RequestKind::ALL.iter().position(|one| one == kind).unwrap_or(0);
     let parts = kinds.iter().map(|kind| PartName { name: name(*kind), colour: colour(kind) });
-    let caption = "Bar: the share of each kind; beside it: requests per acquisition, of the repetition with the median total.";
+    let caption = "Of the repetition with the median total.";
+    let rows: Vec<Bar> = cells.iter().map(|cell| row(view, cell, &kinds)).collect();
+    let total = |row: &Bar| row.parts.iter().map(|part| part.length).sum();
+    let highest = rows.iter().map(total).fold(0.0, f64::max);
     Ok(Chart {
         id: format!("requests-by-kind-n{count}"),
         title: format!("Requests by kind, {}", contenders(count)),
         said: one_by_one(said),
         caption: caption_of(view, vec![caption.to_owned()], |cell| cell.contenders == count && has(cell)),
         kind: ChartKind::Bars(Bars {
-            axis: Axis::from_zero("share of the requests per acquisition (%)", 100.0),
+            axis: Axis::from_zero("requests per acquisition", highest),
             parts: parts.collect(),
             guides: Vec::new(),
-            rows: cells.iter().map(|cell| row(view, cell, &kinds)).collect(),
+            rows,
         }),
     })
 }
@@ -103,9 +106,8 @@ fn row(view: &View<'_>, cell: &Cell<'_>, kinds: &[RequestKind]) -> Bar {
     let requests = cell.requests();
     let total: f64 = requests.iter().map(|(_, amount)| amount).sum();
     let part = |(kind, amount): &(RequestKind, f64)| {
-        let share = 100.0 * amount / total;
         let of = kinds.iter().position(|one| one == kind)?;
-        Some(BarPart { of, length: share, label: format!("{share:.0} %") })
+        Some(BarPart { of, length: *amount, label: number(*amount) })
     };
     Bar {
         look: cell.strategy,

@@ -97,7 +97,8 @@ impl Evidence {
     pub fn link(self) -> Link {
         let (section, text) = match self {
             Self::Verdicts => ("verdicts", "verdicts and their evidence"),
-            Self::Table | Self::TotalTime => ("table", "table"),
+            Self::Table => ("table", "table"),
+            Self::TotalTime => ("total-time", "total time"),
             Self::Throughput => ("throughput", "throughput"),
             Self::Waits => ("waits", "waits"),
             Self::Requests => ("requests", "requests and notifications"),

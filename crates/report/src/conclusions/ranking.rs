@@ -46,7 +46,8 @@ impl Aspect {
     pub fn evidence(self) -> Evidence {
         match self {
             Self::Throughput => Evidence::Throughput,
-            Self::TotalTime | Self::Wait => Evidence::Table,
+            Self::TotalTime => Evidence::TotalTime,
+            Self::Wait => Evidence::Table,
             Self::Load => Evidence::Requests,
             Self::Fairness => Evidence::Fairness,
         }

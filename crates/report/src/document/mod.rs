@@ -150,7 +150,7 @@ impl Table {
                 value.is_not_measured()
                     || column.heading == "reps" && *value == (Value::OutOf { part: 1, whole: 1 })
             };
-            column.spare > 0 && self.rows.iter().all(|row| is_idle(&row[at]))
+            at >= self.labels && self.rows.iter().all(|row| is_idle(&row[at]))
         };
         let kept: Vec<usize> = (0..self.columns.len()).filter(|at| !idle(*at)).collect();
         self.only(&kept)

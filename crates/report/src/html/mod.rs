@@ -184,7 +184,7 @@ fn cell(value: &Value, is_label: bool, is_number: bool) -> Markup {
     let class = is_number.then_some("n");
     let rank = value.rank().map(|rank| format!("{rank}"));
     html! {
-        @if is_label { th scope="row" { (text(&value.shown())) } }
+        @if is_label { th scope="row" class=[class] { (text(&value.shown())) } }
         @else { td class=[class] data-v=[rank] { (badge(value)) } }
     }
 }

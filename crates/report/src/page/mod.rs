@@ -37,6 +37,7 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         section(GATES.section, "Gates", gates(report.gated)),
         section("violations", "What happened", violations(view)),
         section("table", "Figures", figures(view)),
+        section("total-time", "Total time", charts(view, "total-time")),
         section("faults", "Locks under faults", charts(view, "faults")),
         section("waits", "Waits, handoffs and notifications", charts(view, "waits")),
         section("throughput", "Throughput", charts(view, "throughput")),

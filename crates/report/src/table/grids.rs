@@ -9,7 +9,8 @@ use crate::view::{Cell, Percentile};
 use zklockbench_core::measure::{Measure, Statistic};
 use zklockbench_core::units::{format_micros, listed, number};
 use zklockbench_record::figures::{
-    self, FAILED_TRY_P50, HANDOFF_P50, OFFERED, THROUGHPUT, UTILISATION_BUSIEST, WAIT_MAX, WAIT_P50, WAIT_P99,
+    self, FAILED_TRY_P50, HANDOFF_P50, OFFERED, THROUGHPUT, TOTAL_TIME, UTILISATION_BUSIEST, WAIT_MAX,
+    WAIT_P50, WAIT_P99,
 };
 use zklockbench_record::{Arrived, FigureEntry, Timing, Trial};
 
@@ -55,13 +56,8 @@ fn main_table(view: &View<'_>) -> Grid {
     columns = metric(columns, &THROUGHPUT)
         .numbers("min-max", |cell| range(cell))
         .spare(4)
-        .explained("smallest and largest repetition")
-        .numbers("total time", |cell| {
-            Value::or_missing(cell.median(|one| Some(one.total_us()? as f64)), Value::Duration)
-        })
-        .spare(1)
-        .explained("until every contender had made all of its acquisitions");
-    for entry in [&WAIT_P50, &WAIT_P99, &WAIT_MAX, &HANDOFF_P50, &FAILED_TRY_P50] {
+        .explained("smallest and largest repetition");
+    for entry in [&TOTAL_TIME, &WAIT_P50, &WAIT_P99, &WAIT_MAX, &HANDOFF_P50, &FAILED_TRY_P50] {
         columns = metric(columns, entry);
     }
     let (handoffs, uncontended) = floors(view);
@@ -81,7 +77,9 @@ fn main_table(view: &View<'_>) -> Grid {
         .spare(1)
         .explained("longest time that a lock was free, wanted and not acquired");
     let with_a_column = figures::ALL.iter().filter(|entry| entry.column.is_some());
-    for entry in with_a_column.filter(|entry| ![THROUGHPUT.card, OFFERED.card].contains(&entry.card)) {
+    for entry in
+        with_a_column.filter(|entry| ![THROUGHPUT.card, OFFERED.card, TOTAL_TIME.card].contains(&entry.card))
+    {
         columns = metric(columns, entry);
     }
     let columns = columns
