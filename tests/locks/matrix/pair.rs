@@ -74,7 +74,9 @@ impl MayMatch {
     fn settled(&self, mut lines: Vec<String>) -> Vec<String> {
         let ends =
             |ending: &[&str]| lines.len() >= ending.len() && lines[lines.len() - ending.len()..] == *ending;
-        if ends(self.other) && !ends(self.shown) {
+        // The longer ending may contain the other one.
+        let is_shown = self.shown.len() > self.other.len() && ends(self.shown);
+        if ends(self.other) && !is_shown {
             lines.truncate(lines.len() - self.other.len());
             lines.extend(self.shown.iter().map(|&line| line.to_owned()));
         }
@@ -162,13 +164,19 @@ const SEMAPHORE: Pair = Pair {
     ..CURATOR
 };
 
-const LOST_REPLY: &str = "A class that loses a reply goes on until it next checks its flag, where polling lists once more, and then closes its connection, with which its node goes; here the acquire fails at once, deletes its node if it knows one, and ends the session.";
+const LOST_REPLY: &str = "A class that loses a reply goes on until it next checks its flag, where polling lists once more, and then closes its connection, with which its node goes if a server is reached by then; here the acquire fails at once, deletes its node if it knows one, and ends the session.";
 const LOGGED: &str = "The class only logs a failed release; here it is reported.";
 const STRANGER: &str = "A child whose name is not four letters and a number makes the class close its session; here that child is ignored.";
 const LISTS_LAST: &str = "Its last watch fires at its own delete: it lists once more, unless its connection is closed by then; here the release ends the listing.";
 const NULL: &str = "The class prints a failure of its create or list and goes on: it waits for a node called `null`, which is not there, so it is inside beside the holder.";
 const NEVER: &str = "the article's code as printed, which lets no contender in, not even the first";
 
+/// Whether a class reaches a server when it closes its connection, so that its node goes.
+const CLOSES: MayMatch = MayMatch {
+    events: &["create's reply lost", "list's reply lost", "watch's reply lost"],
+    shown: &["-- failed"],
+    other: &["-- failed; its node is left"],
+};
 const POLL: &str = "getChildren .";
 /// A poll comes after calm, and later than a client finds its server again.
 const POLL_INTERVAL_MS: u64 = 2500;
@@ -197,12 +205,15 @@ const PRINTED: Pair = Pair {
         ("session moved", LOST_REPLY),
         ("foreign child", STRANGER),
     ],
-    may_match: &[MayMatch {
-        // The last list, unless the connection is still broken by then.
-        events: &["create's reply lost", "create's request lost", "session moved"],
-        shown: &[POLL, "-- failed"],
-        other: &["-- failed"],
-    }],
+    may_match: &[
+        CLOSES,
+        MayMatch {
+            // The last list, unless the connection is still broken by then.
+            events: &["create's reply lost", "create's request lost", "session moved"],
+            shown: &[POLL, "-- failed"],
+            other: &["-- failed"],
+        },
+    ],
     made_of: "",
     ..CURATOR
 };
@@ -305,6 +316,7 @@ pub const PAIRS: &[Pair] = &[
             (event::PREDECESSOR_GONE, LISTS_LAST),
         ],
         may_match: &[
+            CLOSES,
             MayMatch {
                 events: &["nothing", "another holds", "no directory", event::PREDECESSOR_GONE],
                 shown: &["getChildren with watch .", "-- released"],
@@ -330,12 +342,15 @@ pub const PAIRS: &[Pair] = &[
             ("delete's reply lost", LOGGED),
             ("foreign child", STRANGER),
         ],
-        may_match: &[MayMatch {
-            // Its delete, unless the connection is still broken by then.
-            events: &["watch's reply lost"],
-            shown: &["-- failed; its node is left"],
-            other: &["delete temp1", "-- failed"],
-        }],
+        may_match: &[
+            CLOSES,
+            MayMatch {
+                // Its delete, unless the connection is still broken by then.
+                events: &["watch's reply lost"],
+                shown: &["-- failed"],
+                other: &["delete temp1", "-- failed"],
+            },
+        ],
         ..PRINTED
     },
     Pair {
