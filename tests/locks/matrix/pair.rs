@@ -318,7 +318,13 @@ pub const PAIRS: &[Pair] = &[
         may_match: &[
             CLOSES,
             MayMatch {
-                events: &["nothing", "another holds", "no directory", event::PREDECESSOR_GONE],
+                events: &[
+                    "nothing",
+                    "another holds",
+                    "delete's reply lost",
+                    "no directory",
+                    event::PREDECESSOR_GONE,
+                ],
                 shown: &["getChildren with watch .", "-- released"],
                 other: &["-- released"],
             },
