@@ -4,79 +4,37 @@
 // same thread. Locks.java lists the locks; Baton.java and Count.java are this suite's own locks in Java.
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
-import java.io.FileDescriptor;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.InputStreamReader;
-import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
-import java.util.HexFormat;
 import java.util.Map;
 import java.util.Properties;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.retry.ExponentialBackoffRetry;
-import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.client.ZKClientConfig;
 
 public class CuratorDriver {
-    static final ObjectMapper JSON = new ObjectMapper();
-    /** Not System.out, which writes a line and its line break separately. */
-    static final OutputStream OUT = new FileOutputStream(FileDescriptor.out);
-    /** Ends a contender's thread, because its number was reused or the driver ends. */
-    static final Request END = new Request();
-    static final Map<Integer, Contender> contenders = new ConcurrentHashMap<>();
-    /** Contender of each acquire that has no reply yet. */
-    static final Map<Long, Contender> acquiring = new ConcurrentHashMap<>();
     /** File with the certificate of all contenders; null until the first one needs it. */
     static String identity;
 
-    public static void main(String[] arguments) throws Exception {
-        // Other output must not appear between the lines of the protocol.
-        System.setOut(System.err);
-        if (!"1".equals(System.getenv("ZKLOCKBENCH_DRIVER"))) {
-            System.err.println("This is a driver of zklockbench: zklockbench run SCENARIO --driver curator=drivers/curator/run");
-            System.exit(2);
-        }
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            Request request = new Request(line);
-            switch (request.kind) {
-                case "hello" -> hello();
-                case "open" -> open(request);
-                case "cancel" -> cancel(request);
-                case "echo" -> {
-                    if (request.contender >= 0) hand(request); else ok(request, done().put("now", now()));
-                }
-                case "acquire", "release", "close" -> hand(request);
-                default -> fail(request, "unsupported", "no", request.kind);
-            }
-        }
-        contenders.values().forEach(Contender::end);
-        System.exit(0);
+    public static void main(String[] arguments) throws IOException {
+        Protocol.serve("curator=drivers/curator/run", CuratorDriver::hello, Contender::new);
     }
 
-    static void hello() {
-        ObjectNode ready = JSON.createObjectNode().put("t", "ready").put("v", 1).put("driver", "curator 1.1")
-            .put("clock", "monotonic").put("tls", true).put("sasl", true);
-        ready.putObject("inside").put("curator", version()).put("java", System.getProperty("java.version"));
+    static ObjectNode hello() {
+        ObjectNode ready = Protocol.ready("curator 1.1", "curator", version()).put("tls", true);
         Locks.declare(ready.putObject("locks"));
-        write(ready.toString());
+        return ready;
     }
 
     /** Read from the jar, because Debian's file names do not contain it. */
@@ -91,35 +49,8 @@ public class CuratorDriver {
         return read.getProperty("version", "unknown");
     }
 
-    static void open(Request request) {
-        Contender contender = new Contender(request.contender);
-        Contender before = contenders.put(contender.number, contender);
-        if (before != null) before.end();
-        contender.start();
-        contender.requests.add(request);
-    }
-
-    static void hand(Request request) {
-        Contender contender = contenders.get(request.contender);
-        if (contender == null) {
-            fail(request, "bad-request", "no", "no such contender");
-            return;
-        }
-        if (request.kind.equals("acquire")) acquiring.put(request.id, contender);
-        contender.requests.add(request);
-    }
-
-    /** The cancelled acquire gets its own reply with the outcome. */
-    static void cancel(Request request) {
-        Contender contender = acquiring.get(request.of);
-        if (contender != null) contender.interruptWait(request.of);
-        ok(request, done());
-    }
-
     /** A contender with its client, locks and thread. */
-    static class Contender extends Thread {
-        final int number;
-        final BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
+    static class Contender extends Protocol.Contender {
         final Map<String, InterProcessLock> locks = new HashMap<>();
         CuratorFramework client;
         JsonNode opened;
@@ -129,18 +60,13 @@ public class CuratorDriver {
         long cancelled;
 
         Contender(int number) {
-            super("contender-" + number);
-            this.number = number;
-            setDaemon(true);
+            super(number);
         }
 
-        void end() {
-            requests.add(END);
-        }
-
-        synchronized void interruptWait(long id) {
-            cancelled = id;
-            if (waitsIn == id) interrupt();
+        @Override
+        synchronized void cancel(long acquire) {
+            cancelled = acquire;
+            if (waitsIn == acquire) interrupt();
         }
 
         /** False if it was cancelled before. */
@@ -157,32 +83,21 @@ public class CuratorDriver {
         }
 
         @Override
-        public void run() {
-            while (true) {
-                Request request;
-                try {
-                    request = requests.take();
-                } catch (InterruptedException late) {
-                    continue;
-                }
-                switch (request.kind) {
-                    case "open" -> connect(request);
-                    case "acquire" -> acquire(request);
-                    case "release" -> release(request);
-                    case "echo" -> ok(request, done().put("now", now()));
-                    default -> {
-                        if (client != null) client.close();
-                        if (request != END) {
-                            contenders.remove(number, this);
-                            ok(request, done());
-                        }
-                        return;
-                    }
-                }
+        void serve(Request request) throws Exception {
+            switch (request.kind) {
+                case "open" -> connect(request);
+                case "acquire" -> acquire(request);
+                default -> release(request);
             }
         }
 
-        void connect(Request asked) {
+        @Override
+        ObjectNode close() {
+            if (client != null) client.close();
+            return Protocol.object();
+        }
+
+        void connect(Request asked) throws Exception {
             JsonNode request = asked.tree();
             opened = request;
             int times = request.path("parameters").path("retry_times").asInt(3);
@@ -210,18 +125,10 @@ public class CuratorDriver {
                 }
             });
             client.start();
-            try {
-                if (!client.blockUntilConnected(timeout, TimeUnit.MILLISECONDS)) {
-                    fail(asked, "connection", "no", "no session in time");
-                    return;
-                }
-                var keeper = client.getZookeeperClient().getZooKeeper();
-                ok(asked, done()
-                    .put("session", "0x" + Long.toHexString(keeper.getSessionId()))
-                    .put("password", HexFormat.of().formatHex(keeper.getSessionPasswd()))
-                    .put("session_ms", keeper.getSessionTimeout()));
-            } catch (Exception error) {
-                fail(asked, word(error), "no", error.toString());
+            if (client.blockUntilConnected(timeout, TimeUnit.MILLISECONDS)) {
+                Protocol.answer(asked, Protocol.opened(client.getZookeeperClient().getZooKeeper()));
+            } else {
+                Protocol.fail(asked, "connection", "no", "no session in time");
             }
         }
 
@@ -249,19 +156,15 @@ public class CuratorDriver {
             }
         }
 
-        void event(String what) {
-            write(JSON.createObjectNode().put("t", "event").put("c", number).put("what", what).put("at", now()).toString());
-        }
-
         /** After an expiry the client opens another session, which also belongs to this contender. */
         void connected(CuratorFramework of) {
-            ObjectNode event = JSON.createObjectNode().put("t", "event").put("c", number).put("what", "connected").put("at", now());
+            String session = null;
             try {
-                event.put("session", "0x" + Long.toHexString(of.getZookeeperClient().getZooKeeper().getSessionId()));
+                session = Protocol.session(of.getZookeeperClient().getZooKeeper());
             } catch (Exception gone) {
                 // The next event contains the session.
             }
-            write(event.toString());
+            event("connected", session);
         }
 
         InterProcessLock lock(String path, String mode) {
@@ -269,49 +172,47 @@ public class CuratorDriver {
             return locks.computeIfAbsent(path + " " + mode, at -> Locks.make(name, client, path, mode, opened.path("parameters")));
         }
 
-        void acquire(Request request) {
+        void acquire(Request request) throws Exception {
             InterProcessLock lock = lock(request.on, request.mode);
             try {
                 if (!begins(request)) {
-                    fail(request, "cancelled", "no", null);
+                    Protocol.fail(request, "cancelled", "no", null);
                     return;
                 }
                 boolean got = true;
-                long from = now();
+                long from = Protocol.now();
                 if (request.timeoutMillis >= 0) got = lock.acquire(request.timeoutMillis, TimeUnit.MILLISECONDS);
                 else lock.acquire();
-                long granted = now();
+                long granted = Protocol.now();
                 ended();
                 if (!got) {
-                    fail(request, "timeout", "no", null);
+                    Protocol.fail(request, "timeout", "no", null);
                     return;
                 }
                 held = lock;
-                write(line(request, Locks.tell(lock, client, opened.path("parameters")), from, granted));
+                Protocol.answer(request, Locks.tell(lock, client, opened.path("parameters")), from, granted);
             } catch (InterruptedException cancelled) {
                 // The node was deleted before this exception was thrown.
-                fail(request, "cancelled", "no", null);
-            } catch (Exception error) {
-                fail(request, word(error), "maybe", error.toString());
+                Protocol.fail(request, "cancelled", "no", null);
             } finally {
                 ended();
-                acquiring.remove(request.id);
             }
         }
 
         void release(Request request) {
-            long from = now();
+            if (held == null) {
+                Protocol.fail(request, "bad-request", "no", "nothing is held");
+                return;
+            }
+            long from = Protocol.now();
             try {
-                if (held == null) {
-                    fail(request, "bad-request", "no", "nothing is held");
-                    return;
-                }
                 held.release();
-                write(line(request, "{}", from, now()));
+                Protocol.answer(request, "{}", from, Protocol.now());
                 // A reentrant lock is released as often as it was acquired.
                 if (!held.isAcquiredInThisProcess()) held = null;
             } catch (Exception error) {
-                write(failure(request, word(error), "maybe", error.toString()).put("from", from).put("to", now()).toString());
+                var failure = Protocol.failure(request, Protocol.word(error), "maybe", error.toString());
+                Protocol.write(failure.put("from", from).put("to", Protocol.now()).toString());
             }
         }
     }
@@ -330,52 +231,5 @@ public class CuratorDriver {
             }
         }
         return identity;
-    }
-
-    static String word(Exception error) {
-        if (error instanceof KeeperException.SessionExpiredException) return "session";
-        if (error instanceof KeeperException.ConnectionLossException) return "connection";
-        if (error instanceof KeeperException.NoAuthException) return "refused";
-        return error.getClass().getSimpleName();
-    }
-
-    /** The protocol's clock: CLOCK_MONOTONIC in microseconds. */
-    static long now() {
-        return System.nanoTime() / 1_000;
-    }
-
-    static ObjectNode done() {
-        return JSON.createObjectNode();
-    }
-
-    static void ok(Request request, ObjectNode done) {
-        ObjectNode answer = JSON.createObjectNode().put("id", request.id);
-        answer.set("ok", done);
-        write(answer.toString());
-    }
-
-    /** Reply to an acquire or release, built without a tree because there are so many. */
-    static String line(Request request, String done, long from, long to) {
-        return "{\"id\":" + request.id + ",\"ok\":" + done + ",\"from\":" + from + ",\"to\":" + to + "}";
-    }
-
-    static void fail(Request request, String word, String held, String message) {
-        write(failure(request, word, held, message).toString());
-    }
-
-    static ObjectNode failure(Request request, String word, String held, String message) {
-        ObjectNode answer = JSON.createObjectNode().put("id", request.id).put("err", word).put("held", held);
-        return message == null ? answer : answer.put("message", message);
-    }
-
-    /** Writes a whole line at once. */
-    static void write(String message) {
-        synchronized (OUT) {
-            try {
-                OUT.write((message + "\n").getBytes(StandardCharsets.UTF_8));
-            } catch (IOException closed) {
-                // The suite has closed the pipe; the end of input follows.
-            }
-        }
     }
 }

@@ -93,13 +93,16 @@ public final class Driver {
         public void run() {
             String kind = "";
             while (!kind.equals("close")) {
-                ObjectNode answer = null;
+                JsonNode request;
+                try {
+                    request = requests.take();
+                } catch (InterruptedException late) {
+                    continue;
+                }
+                kind = request.path("t").asText();
+                ObjectNode answer = answer(request);
                 long from = now();
                 try {
-                    JsonNode request = requests.take();
-                    kind = request.path("t").asText();
-                    answer = answer(request);
-                    from = now();
                     serve(kind, request, answer);
                 } catch (KeeperException.SessionExpiredException expired) {
                     answer.put("err", "session").put("message", expired.toString());

@@ -48,6 +48,7 @@ impl Subject {
             creates: self.way.after.creates.unwrap_or(NOT_ENOUGH) as usize,
             comes: self.way.after.outcome(event) != Outcome::Never,
             calm: CALM,
+            last_calm: CALM,
             gone: CALM,
             sets_limits_beforehand: false,
         }

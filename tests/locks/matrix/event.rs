@@ -170,8 +170,10 @@ pub struct Terms {
     pub creates: usize,
     /// Whether the request to lose is certain to be sent.
     pub comes: bool,
-    /// Time longer than any pause of the lock between two requests.
+    /// Time longer than any pause of the lock between two requests; a polling lock only polls later than this.
     pub calm: Duration,
+    /// Silence that ends the course: longer than any pause of the lock, even between two polls.
+    pub last_calm: Duration,
     /// Time of silence after which a contender without a connection and without an acquire sends nothing more.
     pub gone: Duration,
     /// Whether the timeout must be set when the acquire starts, as in another process. Any other timeout ends
@@ -251,9 +253,9 @@ pub async fn play(
     if event.happens == Happens::TimesOutInBackOff && !terms.sets_limits_beforehand {
         stage.time_out_after_loss(&waits).await;
     }
-    stage.rest(&waits).await;
+    stage.rest(&waits, terms.calm).await;
     let mut has_happened = stage.bring_about(event.happens, &waits, session).await;
-    stage.rest(&waits).await;
+    stage.rest(&waits, if holder.is_some() { terms.calm } else { terms.last_calm }).await;
     let is_beside = waits.is_over() && holder.is_some();
     if !waits.is_over()
         && let Some((holder, held)) = &mut holder
@@ -261,8 +263,12 @@ pub async fn play(
         stage.mark("the holder releases");
         let released = holder.release(held.clone()).await;
         assert!(released.is_ok() || event.happens == Happens::DirectoryGoes, "{}: {released:?}", terms.lock);
+        if event.happens == Happens::PredecessorGoes {
+            // The subject's server may apply the release later than the holder's.
+            runtime::sleep(terms.calm).await;
+        }
         stage.proxy.let_go();
-        stage.rest(&waits).await;
+        stage.rest(&waits, terms.last_calm).await;
     }
     let (ended, subject) = stage.end(event.happens, waits, is_beside).await;
     let holders = match &holder {
@@ -405,13 +411,13 @@ impl Stage<'_> {
         });
     }
 
-    async fn rest(&self, waits: &Waiting) {
-        self.calm(|| waits.is_over()).await;
+    async fn rest(&self, waits: &Waiting, silence: Duration) {
+        self.calm(silence, || waits.is_over()).await;
     }
 
     /// Waits until the requests to lose are lost, and then until the client is connected and sends nothing
     /// more.
-    async fn calm(&self, is_over: impl Fn() -> bool) {
+    async fn calm(&self, silence: Duration, is_over: impl Fn() -> bool) {
         const STEP: Duration = Duration::from_millis(20);
         let poll = || (self.proxy.requests().len(), self.proxy.is_connected());
         let (began, mut since, mut seen) = (Instant::now(), Instant::now(), poll());
@@ -429,7 +435,7 @@ impl Stage<'_> {
             if is_lost && self.proxy.is_cut() {
                 return;
             }
-            let quiet = if is_connected { self.terms.calm } else { self.terms.gone };
+            let quiet = if is_connected { silence } else { self.terms.gone };
             if is_lost && (is_connected || is_over()) && since.elapsed() >= quiet {
                 return;
             }
@@ -451,7 +457,7 @@ impl Stage<'_> {
                 }
                 let nodes = self.scene.nodes_of(subject.session.id()).await.len();
                 let released = subject.release(held).await;
-                self.calm(|| false).await;
+                self.calm(self.terms.calm, || false).await;
                 Ended::Entered(Entered { nodes, is_beside, released })
             }
         };

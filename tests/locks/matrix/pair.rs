@@ -38,6 +38,8 @@ pub struct Pair {
     races: &'static [Race],
     /// Events in which it differs, each with the reason in its card or in the card of the lock it is made of.
     differs: &'static [(&'static str, &'static str)],
+    /// Differences that time may hide.
+    may_match: &'static [MayMatch],
     made_of: &'static str,
 }
 
@@ -56,6 +58,29 @@ impl Race {
         let twice = self.again.repeat(2);
         let at = lines.windows(twice.len()).position(|of| of == twice)?;
         Some([&lines[..at], &lines[at + self.again.len()..]].concat())
+    }
+}
+
+/// A difference that depends on when the original notices an event: it ends in one of two ways, whatever our lock does.
+pub struct MayMatch {
+    events: &'static [&'static str],
+    /// Ending that is compared and that the page shows.
+    shown: &'static [&'static str],
+    other: &'static [&'static str],
+}
+
+impl MayMatch {
+    /// The original's lines with the ending to show.
+    fn settled(&self, mut lines: Vec<String>) -> Vec<String> {
+        let ends =
+            |ending: &[&str]| lines.len() >= ending.len() && lines[lines.len() - ending.len()..] == *ending;
+        // The longer ending may contain the other one.
+        let is_shown = self.shown.len() > self.other.len() && ends(self.shown);
+        if ends(self.other) && !is_shown {
+            lines.truncate(lines.len() - self.other.len());
+            lines.extend(self.shown.iter().map(|&line| line.to_owned()));
+        }
+        lines
     }
 }
 
@@ -85,6 +110,7 @@ const CURATOR: Pair = Pair {
         ("no server for 4 s", NO_SERVER),
         ("session expired", SESSION_GOES),
     ],
+    may_match: &[],
     made_of: "curator-mutex",
 };
 
@@ -138,12 +164,22 @@ const SEMAPHORE: Pair = Pair {
     ..CURATOR
 };
 
-const LOST_REPLY: &str = "A class that loses a reply goes on until it next checks its flag, where polling lists once more, and then closes its connection, with which its node goes; here the acquire fails at once, deletes its node if it knows one, and ends the session.";
+const LOST_REPLY: &str = "A class that loses a reply goes on until it next checks its flag, where polling lists once more, and then closes its connection, with which its node goes if a server is reached by then; here the acquire fails at once, deletes its node if it knows one, and ends the session.";
 const LOGGED: &str = "The class only logs a failed release; here it is reported.";
 const STRANGER: &str = "A child whose name is not four letters and a number makes the class close its session; here that child is ignored.";
 const LISTS_LAST: &str = "Its last watch fires at its own delete: it lists once more, unless its connection is closed by then; here the release ends the listing.";
 const NULL: &str = "The class prints a failure of its create or list and goes on: it waits for a node called `null`, which is not there, so it is inside beside the holder.";
 const NEVER: &str = "the article's code as printed, which lets no contender in, not even the first";
+
+/// Whether a class reaches a server when it closes its connection, so that its node goes.
+const CLOSES: MayMatch = MayMatch {
+    events: &["create's reply lost", "list's reply lost", "watch's reply lost"],
+    shown: &["-- failed"],
+    other: &["-- failed; its node is left"],
+};
+const POLL: &str = "getChildren .";
+/// A poll comes after calm, and later than a client finds its server again.
+const POLL_INTERVAL_MS: u64 = 2500;
 
 /// An article's class. Its names have no identifier, and it is never cancelled.
 const PRINTED: Pair = Pair {
@@ -163,10 +199,20 @@ const PRINTED: Pair = Pair {
     races: &[],
     differs: &[
         ("create's reply lost", LOST_REPLY),
+        ("create's request lost", LOST_REPLY),
         ("list's reply lost", LOST_REPLY),
         ("delete's reply lost", LOGGED),
         ("session moved", LOST_REPLY),
         ("foreign child", STRANGER),
+    ],
+    may_match: &[
+        CLOSES,
+        MayMatch {
+            // The last list, unless the connection is still broken by then.
+            events: &["create's reply lost", "create's request lost", "session moved"],
+            shown: &[POLL, "-- failed"],
+            other: &["-- failed"],
+        },
     ],
     made_of: "",
     ..CURATOR
@@ -269,6 +315,25 @@ pub const PAIRS: &[Pair] = &[
             ("no directory", LISTS_LAST),
             (event::PREDECESSOR_GONE, LISTS_LAST),
         ],
+        may_match: &[
+            CLOSES,
+            MayMatch {
+                events: &[
+                    "nothing",
+                    "another holds",
+                    "delete's reply lost",
+                    "no directory",
+                    event::PREDECESSOR_GONE,
+                ],
+                shown: &["getChildren with watch .", "-- released"],
+                other: &["-- released"],
+            },
+            MayMatch {
+                events: &["session moved"],
+                shown: &["getChildren with watch .", "-- failed"],
+                other: &["-- failed"],
+            },
+        ],
         ..PRINTED
     },
     Pair {
@@ -283,6 +348,15 @@ pub const PAIRS: &[Pair] = &[
             ("delete's reply lost", LOGGED),
             ("foreign child", STRANGER),
         ],
+        may_match: &[
+            CLOSES,
+            MayMatch {
+                // Its delete, unless the connection is still broken by then.
+                events: &["watch's reply lost"],
+                shown: &["-- failed"],
+                other: &["delete temp1", "-- failed"],
+            },
+        ],
         ..PRINTED
     },
     Pair {
@@ -296,6 +370,19 @@ pub const PAIRS: &[Pair] = &[
             ("list's reply lost", NULL),
             ("watch's reply lost", "the class waits to the end of its limit or returns as if that were over"),
             ("delete's reply lost", "The class only prints a failed release; here it is reported."),
+        ],
+        // Its exists, unless the connection is still broken by then.
+        may_match: &[
+            MayMatch {
+                events: &["create's reply lost"],
+                shown: &["exists with watch null", "-- acquired", "-- the release failed; its node is left"],
+                other: &["-- timed out; its node is left"],
+            },
+            MayMatch {
+                events: &["create's request lost"],
+                shown: &["exists with watch null", "-- acquired", "-- the release failed"],
+                other: &["-- timed out"],
+            },
         ],
         ..PRINTED
     },
@@ -326,6 +413,7 @@ pub const PAIRS: &[Pair] = &[
             ("list's reply lost", NEVER),
             ("no directory", "It creates no missing directory either."),
         ],
+        may_match: &[],
         ..PRINTED
     },
 ];
@@ -345,9 +433,10 @@ impl Pair {
         let interval = |millis| ParamValue::Duration(Duration::from_millis(millis));
         if self.driver == "articles" {
             let is_class = self.original.starts_with("ZKLock");
-            // A poll comes after a pause without messages.
-            let (name, millis) =
-                if self.ours == "polling" { ("poll_interval", 900) } else { ("flag_interval", 300) };
+            let (name, millis) = match self.ours {
+                "polling" => ("poll_interval", POLL_INTERVAL_MS),
+                _ => ("flag_interval", 300),
+            };
             let own = [
                 ("class", ParamValue::Word("article".into())),
                 (name, interval(millis)),
@@ -375,6 +464,10 @@ impl Pair {
             creates: self.creates,
             comes: true,
             calm: self.calm,
+            last_calm: match self.ours {
+                "polling" => self.calm + Duration::from_millis(POLL_INTERVAL_MS),
+                _ => self.calm,
+            },
             gone: GONE,
             sets_limits_beforehand: true,
         }
@@ -386,15 +479,22 @@ impl Pair {
         is_told_apart && !self.skips.contains(&event.name)
     }
 
-    /// Whether it is an article's class, whose last requests race with its reconnection, so that a difference may be missing.
-    pub fn is_printed(&self) -> bool {
-        self.driver == "articles"
-    }
-
-    /// The lines to compare. How often a lock polls depends on time alone.
-    pub fn compared(&self, mut lines: Vec<String>) -> Vec<String> {
-        lines.retain(|line| self.ours != "polling" || line != "getChildren .");
-        lines
+    /// Lines of one side to compare in this event. Of the polls in a row only the last one counts, because their number depends on
+    /// time alone.
+    pub fn compared(&self, event: &str, lines: Vec<String>, is_original: bool) -> Vec<String> {
+        let mut compared: Vec<String> = Vec::new();
+        let mut follows_poll = false;
+        for line in lines.into_iter().rev() {
+            let is_poll = self.ours == "polling" && line == POLL;
+            if is_poll && follows_poll {
+                continue;
+            }
+            follows_poll = is_poll || (follows_poll && line.starts_with("-- "));
+            compared.push(line);
+        }
+        compared.reverse();
+        let settling = self.may_match.iter().filter(|may| is_original && may.events.contains(&event));
+        settling.fold(compared, |lines, may| may.settled(lines))
     }
 
     /// Starts the original in its own process; `None` if this machine can't run it.

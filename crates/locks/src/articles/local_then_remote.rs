@@ -26,7 +26,7 @@ pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "local-then-remote",
         summary: "an in-process lock in front of a Curator-style queue, so that a process queues one node",
-        source: "lock requirements article: reentrancy and protection, the text (its code as printed does not exclude)",
+        source: "lock requirements article: reentrancy and protection, the text (its code as printed lets no contender in)",
         details: include_str!("local_then_remote.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         after: &[GOES_ON],

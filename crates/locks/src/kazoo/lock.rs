@@ -41,7 +41,7 @@ pub const ENTRY: Entry = Entry {
                 default: "none",
                 doc: "Which nodes count in addition to kazoo's own: none, or those of Curator and the Go \
                     client \
-                      (`extra_lock_patterns`). In Java and Go these don't wait for kazoo.",
+                      (`extra_lock_patterns`). Java's Curator does not wait for kazoo, and Go's client only since v1.0.2.",
             },
             BLOCKING,
         ],

@@ -23,8 +23,11 @@ final class Request {
     /** -1 for none. */
     long timeoutMillis = -1;
 
-    Request() {
+    /** A request of the driver to itself. */
+    Request(String kind, String on) {
         line = "";
+        this.kind = kind;
+        this.on = on;
     }
 
     Request(String line) throws IOException {
