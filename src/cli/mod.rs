@@ -20,6 +20,7 @@ mod listing;
 mod merge;
 mod output;
 mod plan;
+mod push;
 mod report;
 mod run;
 mod runs;
