@@ -280,12 +280,12 @@ fn each_step_of_the_action_gives_the_program_what_its_inputs_say() {
 fn the_action_installs_a_release_without_building_and_refuses_a_changed_one() {
     let repository = Repository::new("/nonexistent");
     // Given a release whose program prints its version, and a cargo that builds nothing
-    executable(&repository.path("stubs/cargo"), "#!/bin/sh\nexit 9\n".to_owned());
+    executable(&repository.path("stubs/cargo"), "#!/bin/sh\nexit 9\n");
     let gh = "#!/bin/bash\nset -e\nwhile [ \"$1\" != --dir ]; do shift; done\ncd \"$2\"\nmkdir release\n\
               printf '#!/bin/sh\\necho released\\n' >release/zklockbench; chmod +x release/zklockbench\n\
               name=zklockbench-1.2.3-$(uname -m)-linux.tar.gz\ntar -czf $name release\n\
               sha256sum $name >SHA256SUMS\n";
-    executable(&repository.path("stubs/gh"), gh.to_owned());
+    executable(&repository.path("stubs/gh"), gh);
     let installed = |job: &Job| job.codes["Install zklockbench, Java and ZooKeeper's jars"];
     let job = repository.push("feature", "c1", &[("version", "v1.2.3")]);
     assert!(installed(&job) == 0 && job.log.contains("released"), "{job:?}");
