@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 
 use super::ab::args::AbArgs;
 use super::drivers;
@@ -47,6 +47,9 @@ pub struct Cli {
     #[arg(long, global = true, display_order = 904, hide_short_help = true, value_name = "WHEN", value_enum,
           default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
+    /// Write each step to standard error, with the time since the start: servers, trials, faults. Twice: sessions too
+    #[arg(long, short, global = true, display_order = 905, action = ArgAction::Count)]
+    pub verbose: u8,
     #[command(subcommand)]
     pub command: Command,
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::output;
+use super::push::{self, Receiver};
 use zklockbench_report::ci::{CiReport, github, junit, openmetrics, trackers};
 use zklockbench_report::{Gated, RunReport, View};
 
@@ -61,13 +62,16 @@ pub struct Outputs {
     /// Write OpenMetrics text
     #[arg(long, value_name = "FILE")]
     pub openmetrics: Option<PathBuf>,
+    /// Push metrics to a remote-write receiver, e.g. http://localhost:9090/api/v1/write
+    #[arg(long, value_name = "URL", value_parser = push::receiver)]
+    pub metrics_push: Option<Receiver>,
 }
 
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 impl Outputs {
     pub fn is_any(&self) -> bool {
-        self.github || !self.files().is_empty()
+        self.github || self.metrics_push.is_some() || !self.files().is_empty()
     }
 
     /// Checks that all outputs can be written, and removes an earlier run's files so that none is mistaken for this run's.
@@ -85,6 +89,7 @@ impl Outputs {
         if let Some(directory) = &self.benchmark_action {
             fs::create_dir_all(directory).map_err(cannot_write(directory))?;
         }
+        self.metrics_push.iter().try_for_each(|receiver| receiver.reach().map(drop))?;
         files.iter().try_for_each(|file| clear(file))?;
         Ok(Prepared { outputs: self.clone(), summary })
     }
@@ -109,7 +114,7 @@ pub struct Prepared {
 
 impl Prepared {
     pub fn write(&self, document: &CiReport) -> Result<Vec<PathBuf>, Error> {
-        let Outputs { junit, benchmark_action, bencher, openmetrics, .. } = &self.outputs;
+        let Outputs { junit, benchmark_action, bencher, openmetrics, metrics_push, .. } = &self.outputs;
         let mut written = Vec::new();
         let mut write = |path: &Path, text: String| {
             fs::write(path, text).map_err(cannot_write(path))?;
@@ -135,14 +140,23 @@ impl Prepared {
             written.push(path.clone());
             github::annotations(document).iter().for_each(|line| output::note(line));
         }
+        // Last, because the receiver may have gone.
+        if let Some(receiver) = metrics_push {
+            receiver.push(openmetrics::series(document))?;
+        }
         Ok(written)
     }
 
     /// Reports a failure before anything was measured, because a missing file looks like a step that did not
     /// run. Formats for metrics are skipped, as there are none.
     pub fn broke_off(&self, title: &str, began: SystemTime, error: &Error) {
-        let figures =
-            Outputs { benchmark_action: None, bencher: None, openmetrics: None, ..self.outputs.clone() };
+        let figures = Outputs {
+            benchmark_action: None,
+            bencher: None,
+            openmetrics: None,
+            metrics_push: None,
+            ..self.outputs.clone()
+        };
         let told = Self { outputs: figures, summary: self.summary.clone() };
         if let Err(error) = told.write(&CiReport::of_failure(title, began, &error.to_string())) {
             output::warn(error);

@@ -20,6 +20,7 @@ mod listing;
 mod merge;
 mod output;
 mod plan;
+mod push;
 mod report;
 mod run;
 mod runs;
@@ -41,6 +42,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::time::Uptime;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -62,7 +64,6 @@ pub fn definition() -> clap::Command {
 }
 
 pub fn main() -> ExitCode {
-    log_if_asked();
     let parsed = shared_args::or_without_connect_variable(|| definition().try_get_matches())
         .and_then(|matches| Ok((asked_for(&matches), Cli::from_arg_matches(&matches)?)));
     shared_args::forget_identity();
@@ -73,7 +74,9 @@ pub fn main() -> ExitCode {
                 colour: cli.color,
                 all: cli.all,
                 explain: cli.explain,
+                verbose: cli.verbose > 0,
             });
+            log(cli.verbose);
             conclude(&name, obey(&name, cli))
         }
         Err(error) => {
@@ -227,14 +230,33 @@ fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
     })
 }
 
-/// Enables the ZooKeeper client's own log, for problems below the session: `ZKLOCKBENCH_LOG=debug`.
-fn log_if_asked() {
-    let filter = std::env::var("ZKLOCKBENCH_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
-    if let Some(filter) = filter {
-        let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
-        let _ = tracing_subscriber::registry().with(lines).try_init();
+/// Writes to stderr the steps that `-v` asks for, and what `ZKLOCKBENCH_LOG` names. Only the variable enables the client's log of
+/// each request, which would slow down what is measured.
+fn log(verbose: u8) {
+    let steps = match verbose {
+        0 => "",
+        1 => "zklockbench=info",
+        _ => "zklockbench=debug,zookeeper_client=info",
+    };
+    let named = std::env::var(LOG).unwrap_or_default();
+    let filter =
+        [steps, named.trim()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",");
+    if filter.is_empty() {
+        return;
     }
+    let filter = match filter.parse::<Targets>() {
+        Ok(filter) => filter,
+        Err(error) => return output::warn(format!("{LOG}={named} is ignored, and so is -v: {error}")),
+    };
+    let lines = tracing_subscriber::fmt::layer()
+        .with_timer(Uptime::default())
+        .with_ansi(output::may_colour(&std::io::stderr()))
+        .with_writer(std::io::stderr);
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
 }
+
+/// Variable with a level, or with levels of targets.
+const LOG: &str = "ZKLOCKBENCH_LOG";
 
 /// Ctrl-C, SIGTERM and a closed terminal: the first signal stops in order, the second at once.
 struct Interrupt {

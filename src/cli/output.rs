@@ -23,6 +23,8 @@ pub(in crate::cli) struct Chosen {
     pub all: bool,
     /// Explain the columns.
     pub explain: bool,
+    /// Whether steps are logged, between which a progress bar would be redrawn.
+    pub verbose: bool,
 }
 
 pub(in crate::cli) fn choose(chosen: Chosen) {
@@ -32,6 +34,10 @@ pub(in crate::cli) fn choose(chosen: Chosen) {
 
 pub(in crate::cli) fn as_json() -> bool {
     CHOSEN.get().is_some_and(|chosen| chosen.as_json)
+}
+
+pub(in crate::cli) fn verbose() -> bool {
+    CHOSEN.get().is_some_and(|chosen| chosen.verbose)
 }
 
 /// Writes data to stdout. A reader that has gone away (`| head`) is not an error.

@@ -86,7 +86,7 @@ const VARIABLES: [(&str, &str); 11] = [
     ),
     (
         "ZKLOCKBENCH_LOG",
-        "Log of the ZooKeeper client on stderr: a level such as debug, or targets such as zookeeper_client=trace.",
+        "Log on stderr, more detailed than -v: a level such as debug, or targets such as zookeeper_client=trace.",
     ),
     ("ZKLOCKBENCH_DRIVERS", "Drivers as --driver names them, one on each line."),
     ("SSL_CERT_FILE", "Certificate authorities for --tls without --tls-ca."),

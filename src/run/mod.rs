@@ -5,9 +5,10 @@ mod precision;
 pub mod series;
 
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use zklockbench_core::error::Error;
-use zklockbench_core::units::counted;
+use zklockbench_core::units::{cell_name, counted};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::fault;
 use zklockbench_load::{Environment, run_trial};
@@ -156,6 +157,7 @@ impl UnderWay<'_> {
         while let Some(so_far) = self.more_wanted() {
             let trials = plan.round(round);
             self.planned += trials.len();
+            info!("another round of trials: {}", so_far.describe());
             (self.context.tell)(RunEvent::RoundAdded(&trials, &so_far));
             self.run_round(&trials).await?;
             round += 1;
@@ -176,6 +178,12 @@ impl UnderWay<'_> {
             if trials.is_empty() {
                 self.note_spared(&again);
                 return Ok(());
+            }
+            for spec in &trials {
+                let spoiled = self.trials.iter().find(|trial| Some(trial.spec.index) == spec.makes_up_for);
+                let why = spoiled.and_then(|trial| trial.health.invalid.as_deref()).unwrap_or_default();
+                let replaced = spec.makes_up_for.unwrap_or_default();
+                info!("trial {} replaces trial {replaced}, which is invalid: {why}", spec.index);
             }
             (self.context.tell)(RunEvent::MadeAgain(&trials));
             self.run_trials(&trials).await?;
@@ -241,6 +249,8 @@ impl UnderWay<'_> {
             return Err(RunOutcome::aborted(format!("no strategy `{}`", spec.strategy.name)));
         };
         let counting = self.counting(spec, entry).await?;
+        let (index, name) = (spec.index, cell_name(&spec.strategy.label, spec.contenders));
+        info!("trial {index} begins: {name}, repetition {}", spec.repetition);
         tell(RunEvent::TrialBegins(spec));
         let sink = |event: zklockbench_load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
         let mut trial = run_trial(environment, spec, entry, stop, &sink)
@@ -251,6 +261,8 @@ impl UnderWay<'_> {
         if let Some(figures) = &mut self.figures {
             figures.note(&trial);
         }
+        let why = trial.judged.why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+        info!("trial {index} ended, {}{why}", trial.judged.verdict.word());
         tell(RunEvent::TrialEnded(&trial));
         let is_end = |cut: &CutShort| {
             matches!(cut.cause, Cause::EnsembleLost | Cause::WorkerLost | Cause::EnsembleOverloaded)
@@ -277,6 +289,7 @@ impl UnderWay<'_> {
         if let Some(counting) = repetitions().find_map(Trial::on_the_wire) {
             return Ok(Some(counting.clone()));
         }
+        info!("counting the requests of {}", cell.name());
         tell(RunEvent::Counts(spec));
         let sink = |event: zklockbench_load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
         let counted = zklockbench_load::count(environment, spec, entry, stop, &sink).await;

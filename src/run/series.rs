@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use zklockbench_core::clock::micros;
 use zklockbench_core::disk::{self, MIB};
@@ -420,6 +421,8 @@ async fn run_child(mut command: Command, said: &Path, stop: &CancellationToken) 
     let program = command.get_program().to_owned();
     let cannot =
         |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
+    let arguments: Vec<_> = command.get_args().collect();
+    info!("running {} {arguments:?}; its output is in {}", program.display(), said.display());
     let said = disk::create_anew(said).map_err(Error::cannot("write", said))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let began = Instant::now();

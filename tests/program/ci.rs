@@ -149,12 +149,72 @@ fn node_exporter_passes_on_the_metrics_of_a_run() {
 }
 
 #[test]
+#[ignore = "long: needs prometheus"]
+fn prometheus_stores_the_metrics_that_a_run_pushes() {
+    let bench = Bench::with(SHORT);
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    std::fs::write(bench.path("prometheus.yml"), "").unwrap();
+    let mut command = Command::new("prometheus");
+    command.args([
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=tsdb",
+        "--web.enable-remote-write-receiver",
+    ]);
+    command
+        .arg(format!("--web.listen-address={address}"))
+        .current_dir(bench.dir.path())
+        .stderr(Stdio::null());
+    let Ok(prometheus) = command.spawn().map(Bounded) else {
+        return skipped("no Prometheus (Debian: prometheus)");
+    };
+    eventually("Prometheus answers", Duration::from_secs(60), || {
+        get(&address, "/-/ready").is_some_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+    });
+    // Given a receiver, a run pushes the metrics that it also writes
+    let options =
+        format!("--data-dir data --openmetrics metrics.txt --metrics-push http://{address}/api/v1/write");
+    let run = bench.typed(&format!("run scenario.toml {options}")).output().unwrap();
+    let written =
+        std::fs::read_to_string(bench.path("metrics.txt")).unwrap_or_else(|_| panic!("{}", stderr(&run)));
+    assert!(!stderr(&run).contains("cannot push"), "{}", stderr(&run));
+    // Then Prometheus returns each sample of the file
+    let query =
+        ["query", "-o", "json", "instant", &format!("http://{address}"), "{__name__=~\"zklockbench_.*\"}"];
+    let answer = Command::new("promtool").args(query).output().unwrap();
+    drop(prometheus);
+    let found: Value =
+        serde_json::from_slice(&answer.stdout).unwrap_or_else(|_| panic!("{}", stderr(&answer)));
+    let found = found.as_array().unwrap();
+    let samples: Vec<&str> = written.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(found.len(), samples.len(), "{found:?}\n{written}");
+    let value_of = |name: &str| {
+        let one = found.iter().find(|one| one["metric"]["__name__"] == name)?;
+        one["value"][1].as_str()?.parse::<f64>().ok()
+    };
+    for name in ["zklockbench_run_info", "zklockbench_acquisitions_total", "zklockbench_run_duration_seconds"]
+    {
+        assert_eq!(value_of(name), sample(&written, &format!("{name}{{")), "{name}: {found:?}\n{written}");
+    }
+    // And a receiver that refuses is an error
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
+    let (_, said) =
+        bench.ends(3, &format!("export '{example}' --metrics-push http://{address}/api/v1/write"));
+    assert!(said.contains("cannot push metrics to http://") && said.contains("refused"), "{said}");
+}
+
+#[test]
 fn a_used_port_or_unwritable_output_ends_a_run_before_anything_starts() {
     let bench = Bench::with(SHORT);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (options, code, why) in [
         (["--metrics", &address], 3, "cannot serve /metrics on 127.0.0.1:"),
+        (
+            ["--metrics-push", "http://127.0.0.1:1/write"],
+            3,
+            "cannot push metrics to http://127.0.0.1:1/write: ",
+        ),
+        (["--metrics-push", "https://host/write"], 2, "only http:// is supported"),
         (["--metrics", "nowhere"], 2, "`nowhere` is not an address with a port"),
         (["--junit", "no/such/junit.xml"], 3, "cannot write no/such/junit.xml"),
         (["--github", "--quiet"], 2, "GITHUB_STEP_SUMMARY"),

@@ -64,19 +64,20 @@ fn missing_packages_are_named_and_not_installed_when_refused() {
 fn only_the_packages_for_the_requested_task_are_installed() {
     let machine = Machine::bare();
     let of = |arguments: &[&str]| stderr(&machine.install(&[&["--dry-run"], arguments].concat(), ""));
-    let (java, docker, python) = ("default-jre-headless", "docker.io", "python3");
+    let (java, docker, python, compiler) = ("default-jre-headless", "docker.io", "python3", "gcc");
     for (arguments, expected) in [
-        (&["--to-build"][..], [false, false, false]),
-        (&[], [true, false, false]),
-        (&["--for-tests", "pure"], [false, false, true]),
-        (&["--for-tests", "locks"], [true, false, true]),
-        (&["--for-tests", "faults"], [true, false, false]),
-        (&["--for-tests", "program"], [true, true, false]),
-        (&["--for-tests"], [true, true, true]),
+        (&["--to-build"][..], [false, false, false, true]),
+        (&["--to-run"], [true, false, false, false]),
+        (&[], [true, false, false, true]),
+        (&["--for-tests", "pure"], [false, false, true, true]),
+        (&["--for-tests", "locks"], [true, false, true, true]),
+        (&["--for-tests", "faults"], [true, false, false, true]),
+        (&["--for-tests", "program"], [true, true, false, true]),
+        (&["--for-tests"], [true, true, true, true]),
     ] {
         let said = of(arguments);
         assert_eq!(
-            [java, docker, python].map(|package| said.contains(package)),
+            [java, docker, python, compiler].map(|package| said.contains(package)),
             expected,
             "{arguments:?}:\n{said}"
         );

@@ -51,4 +51,5 @@ mod support;
 mod sweep;
 mod test_script;
 mod thousand_contenders;
+mod verbose;
 mod workers;

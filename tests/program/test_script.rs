@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::program::executable;
+use crate::support::skip::skipped;
 
 const ASK: &str = "ZKLOCKBENCH_START_DOCKER";
 
@@ -45,6 +46,7 @@ impl Machine {
         let path = std::env::var("PATH").unwrap();
         let mut command = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(script));
         command.args(arguments).env("PATH", format!("{}:{path}", self.dir.path().display()));
+        command.env("ZKLOCKBENCH_JUNIT", self.path("junit")).env("RUST_BACKTRACE", "0");
         command.env("CARGO", self.path("cargo")).env("ZKLOCKBENCH_INSTALL", "no").env_remove(ASK);
         command.envs(asked.map(|value| (ASK, value)));
         let output = command.output().unwrap();
@@ -70,4 +72,52 @@ fn a_requested_docker_daemon_is_announced_and_started() {
 fn ci_requests_a_docker_daemon_unless_refused() {
     assert!(Machine::new().run(".ci/run", &[], None).1);
     assert!(!Machine::new().run(".ci/run", &[], Some("no")).1);
+}
+
+#[test]
+fn results_are_shown_as_they_come_and_written_as_junit_with_their_durations() {
+    let machine = Machine::new();
+    let source = r#"
+        #[test] fn passes() { std::thread::sleep(std::time::Duration::from_millis(100)) }
+        #[test] #[ignore = "long: <why>"] fn takes_long() {}
+        #[test] fn fails() { println!("test other ... ok\nfailures:\n\u{1b}[31mred]]>\u{1b}[0m & \u{2265}"); panic!() }
+    "#;
+    let name = machine.path("lane.rs");
+    std::fs::write(&name, source).unwrap();
+    let compiled =
+        Command::new("rustc").arg("--test").arg(&name).arg("-o").arg(machine.path("lane")).status();
+    assert!(compiled.unwrap().success());
+    let (said, _) = machine.run("scripts/test", &["program"], None);
+    for shown in
+        ["program: passes ... ok <0.1", "program: fails ... FAILED <0.", "1 passed; 1 failed; 1 ignored"]
+    {
+        assert!(said.contains(shown), "{shown}: {said}");
+    }
+    let file = machine.path("junit/program.xml");
+    let xml = std::fs::read_to_string(&file).unwrap();
+    for expected in [
+        r#"<testsuite name="program" tests="3" failures="1" errors="0" skipped="1" time="0."#,
+        r#"<testcase classname="program" name="passes" time="0.1"#,
+        r#"<skipped message="ignored, long: &lt;why&gt;"/>"#,
+        "<failure>test other ... ok\n",
+        "?[31mred]]&gt;?[0m &amp; \u{2265}",
+    ] {
+        assert!(xml.contains(expected), "{expected}: {xml}");
+    }
+    match Command::new("xmllint").arg("--noout").arg(&file).status() {
+        Ok(status) => assert!(status.success(), "{xml}"),
+        Err(_) => skipped("no xmllint (Debian: libxml2-utils)"),
+    }
+}
+
+#[test]
+fn lane_that_ends_early_is_an_error_in_junit() {
+    let machine = Machine::new();
+    executable(
+        &machine.path("lane"),
+        "#!/bin/sh\necho; echo running 2 tests; echo 'test a ... ok <0.100s>'; kill -9 $$\n",
+    );
+    machine.run("scripts/test", &["program"], None);
+    let xml = std::fs::read_to_string(machine.path("junit/program.xml")).unwrap();
+    assert!(xml.contains(r#"tests="2" failures="0" errors="1""#) && xml.contains("ended early"), "{xml}");
 }

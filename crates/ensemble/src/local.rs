@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracing::info;
+
 use super::directory::{EnsembleDir, describe_placement};
 use super::install::Installation;
 use super::network::Network;
@@ -102,9 +104,13 @@ impl Local {
             let local = Self::spawn(spec, installation, life, skip)?;
             let deadline = Instant::now() + READY_WITHIN;
             let ready = state::become_whole(&local.addresses, deadline, || local.ended()).await;
-            let Err(why) = ready else { return Ok(local) };
+            let Err(why) = ready else {
+                info!("the ensemble serves at {}", local.connect());
+                return Ok(local);
+            };
             let tail = local.log_tail();
             if skip + 1 < ATTEMPTS && tail.contains(TAKEN) {
+                info!("a port was taken meanwhile: starting again with other ports");
                 skip += 1;
                 continue;
             }

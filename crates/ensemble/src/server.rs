@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{OnceLock, mpsc};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tracing::info;
 
 use super::install::Installation;
 use super::network;
@@ -114,6 +115,7 @@ impl Server {
         }
         nicer(&mut command, self.nicer_by);
         self.meant = Meant::BeDown;
+        info!("server {}: starting {command:?}", self.number);
         self.child = Some(match self.life {
             Lifetime::WithUs => spawn_mortal(command)?,
             Lifetime::Lasting => command.process_group(0).spawn()?,
@@ -197,13 +199,16 @@ impl Server {
         // The process is an unreaped child, so its id belongs to no other.
         let pid = if self.is_running() { self.pid() } else { None };
         let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        Ok(kill_process(pid.ok_or_else(|| io::Error::other("it does not run"))?, signal)?)
+        let pid = pid.ok_or_else(|| io::Error::other("it does not run"))?;
+        info!("server {}: sending signal {} to process {pid}", self.number, signal.as_raw());
+        Ok(kill_process(pid, signal)?)
     }
 
     /// Kills the process and waits for its end. Its data are discarded, so a clean end is not needed.
     pub fn kill(&mut self) {
         self.meant = Meant::BeGone;
         if let Some(mut child) = self.child.take() {
+            info!("server {}: killing process {}", self.number, child.id());
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use super::fresh::FreshLocks;
 use super::keeper::Observation;
@@ -92,6 +93,7 @@ impl Contender {
         if self.shared.keeps_evidence() {
             follow(&session, self.recorder.of_session(session.id()));
         }
+        debug!("contender {} has session 0x{:x}", self.id, session.id());
         self.control.set_session(Some(session.key()));
         self.session = Some(session);
     }

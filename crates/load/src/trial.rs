@@ -14,6 +14,7 @@ use futures_util::future::join;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use super::accounting::CounterReading;
 use super::breaking::Elections;
@@ -487,6 +488,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn phase_begins(&self, name: &'static str, expected: Option<Duration>) -> Stamp {
+        info!("trial {}: {name}", self.shared.spec.index);
         (self.sink)(EnvironmentEvent::Phase { name, expected });
         clock::now()
     }

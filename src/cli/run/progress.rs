@@ -44,7 +44,7 @@ impl Progress {
     /// Progress of that plan: a bar if wanted and stderr is a terminal, lines otherwise, and nothing if `quiet`.
     pub fn new(plan: &TrialPlan, quiet: bool, wants_bar: bool) -> Self {
         let expected = plan.estimated_duration();
-        let wants_bar = !quiet && wants_bar && std::io::stderr().is_terminal();
+        let wants_bar = !quiet && wants_bar && !output::verbose() && std::io::stderr().is_terminal();
         let now = Now {
             trials: plan.trials.len(),
             expected,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde::Deserialize;
+use tracing::info;
 
 use zklockbench_core::error::Error;
 
@@ -208,6 +209,7 @@ pub async fn docker(arguments: &[&str]) -> Result<String, String> {
 /// Blocking version of [`docker`], for use while dropping.
 pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
     let mut command = command(&["docker"], arguments);
+    info!("running {command:?}");
     let output = command.output();
     said(&command, output)
 }
@@ -222,6 +224,7 @@ pub fn command(program: &[&str], arguments: &[&str]) -> Command {
 
 /// Runs a command; returns its stdout. The command is killed if the future is dropped.
 pub async fn run(command: Command) -> Result<String, String> {
+    info!("running {command:?}");
     let mut command = tokio::process::Command::from(command);
     let output = command.kill_on_drop(true).output().await;
     said(command.as_std(), output)

@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use super::reach::{FaultReach, LOAD_ENDED};
 use super::{Active, FaultEntry, Firing, outage, registry};
@@ -52,6 +53,22 @@ pub enum News<'a> {
     Undone,
     /// The fault could not be undone, for this reason.
     Left(&'a str),
+}
+
+impl Schedule<'_> {
+    fn tells(&self, choice: &FaultChoice, news: News<'_>) {
+        let label = &choice.label;
+        match news {
+            News::Done(target, Proof::Proved(how)) => info!("fault `{label}`: in effect on {target}: {how}"),
+            News::Done(target, Proof::NotProved(why)) => {
+                info!("fault `{label}`: no effect on {target}: {why}")
+            }
+            News::Lost(why) => info!("fault `{label}`: lost: {why}"),
+            News::Undone => info!("fault `{label}`: undone"),
+            News::Left(why) => info!("fault `{label}`: not undone: {why}"),
+        }
+        (self.tell)(choice, news);
+    }
 }
 
 /// One fault that was injected, or should have been.
@@ -126,6 +143,7 @@ async fn fire<'a>(
         shot.failed(schedule, why_never(choice.start, reach));
         return Some(shot);
     }
+    info!("fault `{}`: injecting", choice.label);
     let inject = (entry.inject)(Firing { choice, reach, draw });
     let inject = async {
         // Dropping undoes effects on contenders and connections. Servers must be left in a known state.
@@ -166,7 +184,7 @@ impl<'a> Shot<'a> {
         self.fired.effective = matches!(active.proof, Proof::Proved(_)).then_some(effective);
         self.fired.target = active.target;
         self.fired.proof = active.proof;
-        (schedule.tell)(self.choice, News::Done(&self.fired.target, &self.fired.proof));
+        schedule.tells(self.choice, News::Done(&self.fired.target, &self.fired.proof));
         if let Some(duration) = self.choice.duration {
             // Counted from the effect: the target may have been found late.
             let end = effective + clock::micros(duration);
@@ -189,7 +207,7 @@ impl<'a> Shot<'a> {
     /// The effect was gone before it was undone.
     fn was_lost(&mut self, schedule: &Schedule<'_>, why: &str) {
         if let Proof::Proved(seen) = &self.fired.proof {
-            (schedule.tell)(self.choice, News::Lost(why));
+            schedule.tells(self.choice, News::Lost(why));
             self.fired.proof = Proof::NotProved(format!("{seen}; but the effect ended early: {why}"));
         }
     }
@@ -197,20 +215,20 @@ impl<'a> Shot<'a> {
     /// The effect did not last for its planned time.
     fn was_cut_short(&mut self, schedule: &Schedule<'_>, why: &str) {
         if let Proof::Proved(_) = &self.fired.proof {
-            (schedule.tell)(self.choice, News::Lost(why));
+            schedule.tells(self.choice, News::Lost(why));
             self.fired.proof = Proof::NotProved(why.to_owned());
         }
     }
 
     fn failed(&mut self, schedule: &Schedule<'_>, why: String) {
         self.fired.proof = Proof::NotProved(why);
-        (schedule.tell)(self.choice, News::Done(&self.fired.target, &self.fired.proof));
+        schedule.tells(self.choice, News::Done(&self.fired.target, &self.fired.proof));
     }
 
     fn ended(&mut self, schedule: &Schedule<'_>, healed: Result<(), String>) {
         match &healed {
-            Ok(()) => (schedule.tell)(self.choice, News::Undone),
-            Err(why) => (schedule.tell)(self.choice, News::Left(why)),
+            Ok(()) => schedule.tells(self.choice, News::Undone),
+            Err(why) => schedule.tells(self.choice, News::Left(why)),
         }
         self.fired.ended = healed.is_ok().then(clock::now);
         self.fired.left = healed.err();

@@ -4,6 +4,7 @@
 pub mod github;
 pub mod junit;
 pub mod openmetrics;
+pub mod remote_write;
 pub mod trackers;
 
 use std::time::{Duration, SystemTime};

@@ -14,6 +14,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit as Suffix};
 
+use super::remote_write::Series;
 use super::{CellFigures, CiReport, TrackedValue, clean, tracked};
 use zklockbench_record::{Figure, Trial, Unit};
 
@@ -24,6 +25,15 @@ pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Renders the file at the end of a run.
 pub fn render(document: &CiReport) -> String {
+    families(document).encode()
+}
+
+/// The samples of [`render`], for remote write.
+pub fn series(document: &CiReport) -> Vec<Series> {
+    families(document).series()
+}
+
+fn families(document: &CiReport) -> Families {
     let mut families = Families::default();
     let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
     families.run_info("The run, and where it was measured", facts.collect());
@@ -46,7 +56,7 @@ pub fn render(document: &CiReport) -> String {
             aggregate(&mut families, value, &labels);
         }
     }
-    families.encode()
+    families
 }
 
 /// Turns OpenMetrics text into Prometheus' older text format. It describes a counter by the name of its samples, with `_total`, and
@@ -70,6 +80,7 @@ pub fn plain(text: &str) -> String {
     plain
 }
 
+const PREFIX: &str = "zklockbench";
 const VERDICTS: [&str; 3] = ["held", "violated", "unknown"];
 
 fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
@@ -201,8 +212,28 @@ impl Families {
         &mut self.0[at].samples
     }
 
+    fn series(&self) -> Vec<Series> {
+        let mut all = Vec::new();
+        for MetricFamily { name, unit, samples, .. } in &self.0 {
+            let unit = if unit.is_empty() { String::new() } else { format!("_{unit}") };
+            let mut add = |labels: &Labels, suffix: &str, value| {
+                let name = ("__name__".to_owned(), format!("{PREFIX}_{name}{unit}{suffix}"));
+                all.push(([labels.clone(), vec![name]].concat(), value));
+            };
+            match samples {
+                MetricSamples::Gauges(samples) => {
+                    samples.iter().for_each(|(labels, value)| add(labels, "", *value))
+                }
+                MetricSamples::Counters(samples) => {
+                    samples.iter().for_each(|(labels, count)| add(labels, "_total", *count as f64));
+                }
+            }
+        }
+        all
+    }
+
     fn encode(self) -> String {
-        let mut registry = Registry::with_prefix("zklockbench");
+        let mut registry = Registry::with_prefix(PREFIX);
         registry.register_collector(Box::new(self));
         let mut exposition = String::new();
         // Writing to a string cannot fail. Every reader rejects text without its end mark.

@@ -1,0 +1,60 @@
+//! `-v`: the steps of a run on standard error.
+
+use crate::support::program::{Bench, stderr};
+
+const SCENARIO: &str = r#"
+name = "verbose"
+strategies = ["predecessor-watch"]
+contenders = 3
+repetitions = 1
+hold = "1ms"
+warm_up = "0s"
+duration = "2s"
+ensemble = { servers = 1 }
+fault = [{ kind = "expire", target = "holder", at = "500ms" }]
+"#;
+
+#[test]
+fn verbose_run_logs_servers_trials_faults_and_sessions_in_order_but_no_acquisition() {
+    let bench = Bench::new();
+    let said = stderr(&bench.run_with(&[], SCENARIO, &["-vv"]));
+    let logged: Vec<(f64, &str)> = said.lines().filter_map(step).collect();
+    let mut left = logged.iter();
+    for expected in [
+        "server 1: starting cd ",
+        "the ensemble serves at ",
+        "new session established: ",
+        "trial 0 begins: predecessor-watch, 3 contenders, repetition 1",
+        " has session 0x",
+        "trial 0: measure",
+        "fault `expire holder`: injecting",
+        "fault `expire holder`: in effect on contender",
+        "enter state Closed",
+        "trial 0 ended, ",
+        "server 1: killing process ",
+    ] {
+        let found = left.any(|(_, text)| text.contains(expected));
+        assert!(found, "`{expected}` is missing, or comes too early: {said}");
+    }
+    assert!(said.contains("org.apache.zookeeper.server.quorum.QuorumPeerMain"), "{said}");
+    assert!(logged.is_sorted_by_key(|(time, _)| *time), "{said}");
+    let acquired = bench.stored().trials[0].measured.acquired();
+    assert!(
+        (logged.len() as u64) < acquired.max(60),
+        "{} lines, {acquired} acquisitions: {said}",
+        logged.len()
+    );
+}
+
+#[test]
+fn run_logs_no_steps_by_default() {
+    let bench = Bench::new();
+    let said = stderr(&bench.run_with(&[], SCENARIO, &[]));
+    assert_eq!(said.lines().find_map(step), None, "{said}");
+}
+
+/// The time and the text of a logged step.
+fn step(line: &str) -> Option<(f64, &str)> {
+    let (time, text) = line.trim_start().split_once("s ")?;
+    Some((time.parse().ok()?, text))
+}
