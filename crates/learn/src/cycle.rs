@@ -52,10 +52,4 @@ impl Cycle {
     pub fn is_plain(&self) -> bool {
         self.ending == Ending::Released && !self.is_contended && self.requests > 0
     }
-
-    /// Whether its number of requests is odd. After a timeout it is: the client gave up while it watched, not after a
-    /// list.
-    pub fn is_odd(&self) -> bool {
-        self.requests % 2 == 1
-    }
 }

@@ -242,6 +242,114 @@ fn one_node_that_clients_compete_for_is_a_lock() {
 }
 
 #[test]
+fn lease_belongs_to_the_thread_that_holds_the_inner_queue() {
+    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
+    let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
+    let mut story = Story::default();
+    // Two threads share a session; the name of the second's node sorts first.
+    story
+        .at(0)
+        .create(1, &inner(9))
+        .at(1)
+        .create(1, &inner(2))
+        .at(2)
+        .create(1, &lease(9))
+        .at(4)
+        .delete(1, &inner(9));
+    story
+        .at(5)
+        .create(1, &lease(2))
+        .at(7)
+        .delete(1, &inner(2))
+        .at(20)
+        .delete(1, &lease(9))
+        .at(30)
+        .delete(1, &lease(2));
+    let family = story.family();
+    assert_eq!((family.acquisitions, family.endings.released, family.endings.gave_up), (2, 2, 0));
+    assert_eq!(logged(family.wait.as_ref()), Some((2, 2_000, 4_000)));
+}
+
+#[test]
+fn inner_queue_of_a_semaphore_is_no_lock_even_before_the_first_lease() {
+    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
+    let lease = format!("/pool/leases/_c_{GUID}02-lease-0000000001");
+    let mut story = Story::default();
+    story.at(0).create(1, &inner(1)).at(1).create(2, &inner(2)).at(5).delete(1, &inner(1));
+    story.at(7).create(2, &lease).at(9).delete(2, &inner(2)).at(20).delete(2, &lease);
+    let family = story.family();
+    assert_eq!((family.recipe, &*family.name, family.locks), (Recipe::CuratorSemaphore, "/pool", 1));
+}
+
+#[test]
+fn impossible_times_are_read_without_a_panic() {
+    for times in [[0, i64::MAX], [i64::MIN, 5], [i64::MAX, i64::MIN]] {
+        let mut story = Story::default();
+        story.at_ms = times[0];
+        story.create(1, &mutex(1));
+        story.at_ms = times[1];
+        assert_eq!(story.delete(1, &mutex(1)).family().acquisitions, 1, "{times:?}");
+    }
+}
+
+#[test]
+fn logs_without_any_readable_transaction_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("log.1"), "something else entirely").unwrap();
+    let read =
+        read_logs(&[directory.path().to_owned()], Scope::default(), false, directory.path(), &|| false);
+    let refused = read.unwrap_err().to_string();
+    assert!(refused.starts_with("no transaction can be read; log.1: not a ZooKeeper"), "{refused}");
+}
+
+#[test]
+fn wait_for_one_node_begins_with_the_first_failed_create() {
+    let mut story = Story::default();
+    let exists = (-110_i32).to_be_bytes();
+    story.at(0).create(1, "/jobs/nightly").at(10).record(2, txn::ERROR, &exists).at(20).record(
+        3,
+        txn::ERROR,
+        &exists,
+    );
+    story.at(30).delete(1, "/jobs/nightly").create(3, "/jobs/nightly").record(2, txn::ERROR, &exists);
+    story.at(50).delete(3, "/jobs/nightly").create(2, "/jobs/nightly").at(60).delete(2, "/jobs/nightly");
+    let family = story.family();
+    // Waits of 0, 10 and 40 ms; holds of 30, 20 and 10 ms.
+    assert_eq!(logged(family.wait.as_ref()), Some((3, 10_000, 40_000)));
+    assert_eq!(logged(family.hold.as_ref()), Some((3, 20_000, 30_000)));
+}
+
+#[test]
+fn clients_that_send_more_requests_before_they_hold_are_told_from_timeouts() {
+    let mut story = Story::default();
+    // As ZooKeeper's WriteLock does: five requests after contention, three before a timeout.
+    (0..60_u32).for_each(|of| {
+        let (at, one) = (i64::from(of) * 100, i64::from(of));
+        let (first, second) = (mutex(2 * of), mutex(2 * of + 1));
+        story
+            .at(at)
+            .create(one, &first)
+            .at(at + 1)
+            .create(one + 100, &second)
+            .reads(one + 100, if of == 7 { 2 } else { 4 });
+        story.at(at + 10).delete(one, &first).at(at + 20).delete(one + 100, &second);
+    });
+    assert_eq!(story.family().endings.gave_up_at_grant, None);
+    story
+        .at(9_000)
+        .create(1, &mutex(250))
+        .create(2, &mutex(251))
+        .reads(2, 2)
+        .delete(2, &mutex(251))
+        .delete(1, &mutex(250));
+    let family = story.family();
+    assert_eq!(
+        (family.endings.gave_up_at_grant, family.endings.gave_up, family.acquisitions),
+        (Some(1), 1, 120)
+    );
+}
+
+#[test]
 fn logs_of_version_3_4_are_read() {
     let mut story = Story::default();
     let name = format!("/l/{HEX}01__lock__0000000001");
@@ -259,11 +367,11 @@ fn only_requests_within_the_scope_count() {
         let scope = Scope { path: path.to_owned(), since_ms, until_ms: None };
         let read = story.read_as("log.1", scope);
         let families = summarise(&read.observed, Asked::default()).unwrap().families;
-        families.iter().map(|family| family.acquisitions).sum::<u64>()
+        (families.len(), families.iter().map(|family| family.acquisitions).sum::<u64>())
     };
     assert_eq!(
         [read("", None), read("/orders", None), read("/ord", None), read("/", Some(1_004_000))],
-        [3, 2, 0, 1]
+        [(2, 3), (1, 2), (0, 0), (1, 1)]
     );
 }
 
