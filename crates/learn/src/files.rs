@@ -31,8 +31,9 @@ impl ServerFiles {
         let into = tempfile::Builder::new().prefix("unpacked-").tempdir_in(scratch);
         let into = into.map_err(Error::cannot("create a directory in", scratch))?.keep();
         unpack(path, &into).map_err(|error| {
-            // The message of an unspecific error quotes the file.
+            // Other messages quote the file, so they are not passed on.
             let what = match error.kind() {
+                _ if error.to_string().starts_with("unexpected EOF") => "an incomplete tarball".to_owned(),
                 io::ErrorKind::Other | io::ErrorKind::InvalidData => {
                     "neither a directory nor a tarball, plain or compressed by gzip".to_owned()
                 }
@@ -193,6 +194,20 @@ mod tests {
         let files = ServerFiles::of(&tarball, scratch.path()).unwrap();
         assert_eq!((zxids(&files.logs), zxids(&files.snapshots)), (vec![9], vec![8]));
         assert_eq!(fs::read(&files.logs[0].1).unwrap(), log);
+    }
+
+    #[test]
+    fn incomplete_tarball_is_called_incomplete() {
+        let scratch = tempfile::tempdir().unwrap();
+        let servers = directory(&["log.1"]);
+        fs::write(servers.path().join(VERSION).join("log.1"), [7; 5_000]).unwrap();
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append_dir_all("zk1", servers.path()).unwrap();
+        let bytes = builder.into_inner().unwrap();
+        let tarball = scratch.path().join("zk1.tar");
+        fs::write(&tarball, &bytes[..bytes.len() / 2]).unwrap();
+        let refused = ServerFiles::of(&tarball, scratch.path()).unwrap_err().to_string();
+        assert!(refused.contains("zk1.tar: an incomplete tarball"), "{refused}");
     }
 
     #[test]
