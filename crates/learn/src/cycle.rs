@@ -36,6 +36,8 @@ pub struct Cycle {
     pub is_carried_over: bool,
     /// Time from the arrival to the grant; `None` without a grant, or if the clock was set in between.
     pub waited_ms: Option<u32>,
+    /// Time from the arrival to the end, if it gave up.
+    pub gave_up_ms: Option<u32>,
     /// Time from the grant to the end, under the same conditions; also `None` while it exists.
     pub held_ms: Option<u32>,
     pub ending: Ending,

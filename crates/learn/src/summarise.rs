@@ -34,6 +34,9 @@ const USUAL: f64 = 0.95;
 /// Minimum number of cycles for using the number of requests.
 const CYCLES_LEAST: u64 = 20;
 
+/// Minimum number of requests given up that show a timeout.
+const TIMEOUTS_LEAST: u64 = 5;
+
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
     /// The handoff as given by the user.
@@ -69,6 +72,7 @@ struct Sums {
     plain: (u64, u64),
     /// Number of cycles that timed out, by the number of requests.
     gave_up: BTreeMap<u32, u64>,
+    timeouts: Values,
     sessions: HashMap<i64, u64>,
     keys: HashMap<u32, u64>,
     bins: Vec<(f64, f64)>,
@@ -130,6 +134,9 @@ impl Sums {
         if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
             *self.gave_up.entry(cycle.requests).or_default() += 1;
         }
+        if let Some(ms) = cycle.gave_up_ms {
+            self.timeouts.add(ms);
+        }
         let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
         let (waits, holds) = match is_clear {
             true => (&mut self.waits, &mut self.holds),
@@ -167,6 +174,14 @@ impl Sums {
         if self.longest.len() > WAITS_SHOWN {
             self.longest.pop_first();
         }
+    }
+
+    /// The clients' timeout, if most requests that were given up waited equally long.
+    fn timeout_us(&self) -> Option<u64> {
+        let at = |share| self.timeouts.quantile(share);
+        let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
+        let is_one = self.timeouts.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
+        is_one.then_some(u64::from(usual) * 1_000)
     }
 
     /// Takes out the cycles that timed out just when the lock became free, and returns their number; `None` if the
@@ -330,6 +345,7 @@ impl Context<'_> {
             rate: acquisitions as f64 * 1e3 / lasts_ms as f64,
             hold: Times::of(&sums.holds, Shift::HoldsTooLong, &handoff),
             wait: Times::of(&sums.waits, Shift::WaitsTooShort, &handoff),
+            timeout_us: sums.timeout_us(),
             handoff,
             longest_queue: locks.iter().map(|lock| u64::from(lock.longest)).max().unwrap_or(0),
             waiting_mean: sums.waited_ms / lasts_ms as f64,

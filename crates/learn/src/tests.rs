@@ -417,6 +417,28 @@ fn scenario_replays_the_arrivals_without_the_handoff() {
     assert!(scenario.contains("strategies = [\"curator-mutex\"]\ncontenders = 3\nlocks = 1\n"), "{scenario}");
 }
 
+#[test]
+fn scenario_has_the_timeout_of_the_requests_that_were_given_up() {
+    let mut story = Story::default();
+    (0..30_u32).for_each(|of| {
+        let (at, holder) = (i64::from(of) * 1_000, i64::from(of));
+        let (held, given_up) = (mutex(2 * of), mutex(2 * of + 1));
+        story.at(at).create(holder, &held).at(at + 5).create(holder + 100, &given_up);
+        story.at(at + 105).delete(holder + 100, &given_up).at(at + 300).delete(holder, &held);
+    });
+    let read = story.read_as("log.1", Scope::default());
+    let found = summarise(&read.observed, Asked::default()).unwrap();
+    assert_eq!(found.families[0].timeout_us, Some(100_000));
+    let directory = tempfile::tempdir().unwrap();
+    let written = write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+    assert!(written[0].learned.contains(&"a timeout of 100 ms".to_owned()), "{written:?}");
+    let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
+    assert!(scenario.contains("acquire_timeout = \"100000us\"\n"), "{scenario}");
+    // Their holds are unknown, so they are drawn.
+    let arrivals = fs::read_to_string(directory.path().join("arrivals.csv")).unwrap();
+    assert!(arrivals.starts_with("time,lock,hold\n0.000,0,298000us\n0.005,0,\n"), "{arrivals}");
+}
+
 /// Writes a log of uncontended cycles by a hundred sessions at a thousand locks; returns its length.
 fn write_long_log(path: &std::path::Path, cycles: i64) -> u64 {
     use std::io::Write as _;

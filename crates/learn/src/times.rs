@@ -172,12 +172,20 @@ impl Times {
         let is_known = |share: &&f64| values.count as f64 * (1.0 - **share) >= 1.0 || **share <= 0.9;
         let point = |share: &f64| Some(Point { share: *share, us: us(values.quantile(*share)?) });
         let last = Point { share: 1.0, us: us(values.most()) };
+        // Slow handoffs widen the bounds of the tail, but no percentile is below the bounds of a lower one.
+        let above = |lower: Bounded, share: f64| {
+            let at = at(share)?;
+            let low_us = at.low_us.max(lower.low_us);
+            Some(Bounded { low_us, estimate_us: at.estimate_us.max(lower.estimate_us), ..at })
+        };
+        let p50 = at(0.5)?;
+        let p90 = above(p50, 0.9)?;
         Some(Self {
             count: values.count,
             mean_us: (values.mean_ms() * MS as f64) as u64,
-            p50: at(0.5)?,
-            p90: at(0.9)?,
-            p99: at(0.99)?,
+            p50,
+            p90,
+            p99: above(p90, 0.99)?,
             max_us: us(values.most()),
             curve: CURVE.iter().filter(is_known).filter_map(point).chain([last]).collect(),
         })
@@ -282,6 +290,14 @@ mod tests {
         let wait = of(0, Shift::WaitsTooShort);
         assert_eq!((wait.low_us, wait.high_us), (0, 6_000));
         assert!(wait.estimate_us.abs_diff(3_000) < 100, "{wait:?}");
+    }
+
+    #[test]
+    fn bounds_of_a_percentile_are_at_least_those_of_a_lower_one() {
+        let times =
+            Times::of(&values([20; 99].into_iter().chain([50])), Shift::HoldsTooLong, &handoff(15_000));
+        let Times { p50, p99, .. } = times.unwrap();
+        assert_eq!((p50.low_us, p99.low_us), (14_000, 14_000));
     }
 
     #[test]
