@@ -390,18 +390,22 @@ impl Context<'_> {
                 short.add_many(*ms, *count);
             }
         }
-        if short.count < CYCLES_LEAST {
+        let is_short = 2 * short.count > all.count;
+        // If clients pause for long, only the short times may be without a pause.
+        let times = if is_short { &all } else { &short };
+        if times.count < CYCLES_LEAST || !are_without_pause(times) {
             return of(0, (most_us / 2).min(ASSUMED_US), most_us, HandoffBasis::Bounded);
         }
-        if 2 * short.count > all.count {
-            // Clients do not pause between a release and the next request.
-            let estimate_us = exact(&all, 0.5).min(shortest);
-            let most_us = most_us.min(4 * estimate_us + 1_000);
-            let p99_us = exact(&all, 0.99).max(estimate_us);
-            return Handoff { least_us: 0, estimate_us, most_us, p99_us, basis: HandoffBasis::Estimated };
+        let estimate_us = exact(times, 0.5).min(shortest);
+        let found = of(0, estimate_us, most_us, HandoffBasis::Estimated);
+        match is_short {
+            true => Handoff {
+                most_us: most_us.min(4 * estimate_us + 1_000),
+                p99_us: exact(&all, 0.99).max(estimate_us),
+                ..found
+            },
+            false => found,
         }
-        // Only the shortest times are without a pause.
-        of(0, exact(&short, 0.25).min(shortest), most_us, HandoffBasis::Estimated)
     }
 
     fn keys(&self, sums: &Sums) -> Vec<Key> {
@@ -467,6 +471,14 @@ impl Context<'_> {
         };
         old.take(STAYING_SHOWN).map(node).collect()
     }
+}
+
+/// Whether these times from a release to the next request contain no pause. Pauses vary, so some are much shorter than
+/// usual; the time for a commit and round trips has a minimum.
+fn are_without_pause(times: &Values) -> bool {
+    const FAST_US: f64 = 2_000.0;
+    let at = |share| times.quantile_us(share).unwrap_or(0.0);
+    at(0.5) <= FAST_US || at(0.1) >= 0.4 * at(0.5)
 }
 
 /// Ephemeral nodes that are not used repeatedly and alternately are not locks.

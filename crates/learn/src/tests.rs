@@ -418,6 +418,22 @@ fn scenario_replays_the_arrivals_without_the_handoff() {
 }
 
 #[test]
+fn handoff_is_estimated_only_by_requests_that_follow_a_release_without_a_pause() {
+    let handoff = |pause_ms: &dyn Fn(i64) -> i64| {
+        let (mut story, mut at) = (Story::default(), 0);
+        for of in 0..100 {
+            story.cycle(1, &mutex(1), at, 20);
+            at += 20 + pause_ms(of);
+        }
+        let handoff = story.family().handoff;
+        (handoff.basis, handoff.estimate_us.div_ceil(1_000))
+    };
+    assert_eq!(handoff(&|of| 3 + of % 2), (HandoffBasis::Estimated, 4));
+    assert_eq!(handoff(&|of| 1 + of % 10), (HandoffBasis::Bounded, 2));
+    assert_eq!(handoff(&|of| 1 + of % 60), (HandoffBasis::Bounded, 2));
+}
+
+#[test]
 fn scenario_has_the_timeout_of_the_requests_that_were_given_up() {
     let mut story = Story::default();
     (0..30_u32).for_each(|of| {
