@@ -200,7 +200,7 @@ impl Sums {
         is_timeout.map(|_| given_up)
     }
 
-    /// Tells by the number of requests whether a cycle timed out.
+    /// Rule by which the number of requests shows that a cycle timed out; `None` if it is inconclusive.
     fn is_timeout(&self) -> Option<Box<dyn Fn(u32) -> bool>> {
         let is_usual = |usual: u64, all: u64| usual as f64 >= USUAL * all as f64;
         let is_odd = |requests: u32| requests % 2 == 1;

@@ -284,8 +284,7 @@ fn inner_queue_of_a_semaphore_is_no_lock_even_before_the_first_lease() {
 #[test]
 fn impossible_times_are_read_without_a_panic() {
     for times in [[0, i64::MAX], [i64::MIN, 5], [i64::MAX, i64::MIN]] {
-        let mut story = Story::default();
-        story.at_ms = times[0];
+        let mut story = Story { at_ms: times[0], ..Story::default() };
         story.create(1, &mutex(1));
         story.at_ms = times[1];
         assert_eq!(story.delete(1, &mutex(1)).family().acquisitions, 1, "{times:?}");
@@ -320,7 +319,7 @@ fn wait_for_one_node_begins_with_the_first_failed_create() {
 }
 
 #[test]
-fn clients_that_send_more_requests_before_they_hold_are_told_from_timeouts() {
+fn acquisitions_that_take_more_requests_than_timeouts_are_distinguished_from_them() {
     let mut story = Story::default();
     // As ZooKeeper's WriteLock does: five requests after contention, three before a timeout.
     (0..60_u32).for_each(|of| {
