@@ -36,6 +36,8 @@ pub struct Cycle {
     pub is_carried_over: bool,
     /// Time from the arrival to the grant; `None` without a grant, or if the clock was set in between.
     pub waited_ms: Option<u32>,
+    /// Time from the arrival to the end, if it gave up.
+    pub gave_up_ms: Option<u32>,
     /// Time from the grant to the end, under the same conditions; also `None` while it exists.
     pub held_ms: Option<u32>,
     pub ending: Ending,
@@ -51,11 +53,5 @@ impl Cycle {
     /// Whether the cycle shows how many requests an acquisition takes: the lock was free, and its holder released it.
     pub fn is_plain(&self) -> bool {
         self.ending == Ending::Released && !self.is_contended && self.requests > 0
-    }
-
-    /// Whether its number of requests is odd. After a timeout it is: the client gave up while it watched, not after a
-    /// list.
-    pub fn is_odd(&self) -> bool {
-        self.requests % 2 == 1
     }
 }

@@ -31,8 +31,16 @@ impl ServerFiles {
         let into = tempfile::Builder::new().prefix("unpacked-").tempdir_in(scratch);
         let into = into.map_err(Error::cannot("create a directory in", scratch))?.keep();
         unpack(path, &into).map_err(|error| {
+            // Other messages quote the file, so they are not passed on.
+            let what = match error.kind() {
+                _ if error.to_string().starts_with("unexpected EOF") => "an incomplete tarball".to_owned(),
+                io::ErrorKind::Other | io::ErrorKind::InvalidData => {
+                    "neither a directory nor a tarball, plain or compressed by gzip".to_owned()
+                }
+                _ => error.to_string(),
+            };
             Error::usage(format!(
-                "{}: {error}; name a directory of a server, or a tarball of its version-2",
+                "{}: {what}; name a directory of a server, or a tarball of its version-2",
                 path.display()
             ))
         })?;
@@ -66,6 +74,10 @@ impl ServerFiles {
         for entry in fs::read_dir(directory)? {
             let path = entry?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            // Opening a pipe would wait for a writer.
+            if !path.is_file() {
+                continue;
+            }
             if name.starts_with(KEEPER) {
                 return Ok(Err(Error::usage(format!(
                     "{}: a log of ClickHouse Keeper; only ZooKeeper's transaction logs can be read",
@@ -93,11 +105,18 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
         let name = name_of(&path);
-        if entry.header().entry_type().is_dir() {
+        let kind = entry.header().entry_type();
+        if !kind.is_file() && !kind.is_gnu_sparse() {
             continue;
         }
         if zxid_of(&name, LOG).is_some() || zxid_of(&name, SNAPSHOT).is_some() || name.starts_with(KEEPER) {
-            copy_sparsely(&mut entry, &into.join(name))?;
+            let to = into.join(&name);
+            if to.exists() {
+                let several =
+                    format!("contains several files named {name}: make one tarball for each server");
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, several));
+            }
+            copy_sparsely(&mut entry, &to)?;
         }
     }
     Ok(())
@@ -178,6 +197,44 @@ mod tests {
     }
 
     #[test]
+    fn incomplete_tarball_is_called_incomplete() {
+        let scratch = tempfile::tempdir().unwrap();
+        let servers = directory(&["log.1"]);
+        fs::write(servers.path().join(VERSION).join("log.1"), [7; 5_000]).unwrap();
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append_dir_all("zk1", servers.path()).unwrap();
+        let bytes = builder.into_inner().unwrap();
+        let tarball = scratch.path().join("zk1.tar");
+        fs::write(&tarball, &bytes[..bytes.len() / 2]).unwrap();
+        let refused = ServerFiles::of(&tarball, scratch.path()).unwrap_err().to_string();
+        assert!(refused.contains("zk1.tar: an incomplete tarball"), "{refused}");
+    }
+
+    #[test]
+    fn tarball_of_several_servers_is_refused_and_links_are_ignored() {
+        let scratch = tempfile::tempdir().unwrap();
+        let refused = |write: &dyn Fn(&mut tar::Builder<File>)| {
+            let tarball = scratch.path().join("zk.tar");
+            let mut builder = tar::Builder::new(File::create(&tarball).unwrap());
+            write(&mut builder);
+            builder.finish().unwrap();
+            ServerFiles::of(&tarball, scratch.path()).unwrap_err().to_string()
+        };
+        let servers = directory(&["log.1"]);
+        let several = refused(&|builder| {
+            ["zk1", "zk2"].iter().for_each(|name| builder.append_dir_all(name, servers.path()).unwrap());
+        });
+        assert!(several.contains("several files named log.1: make one tarball for each server"), "{several}");
+        let link = refused(&|builder| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_size(0);
+            builder.append_link(&mut header, "log.1", "/etc/passwd").unwrap();
+        });
+        assert!(link.contains("not a ZooKeeper transaction log"), "{link}");
+    }
+
+    #[test]
     fn directories_without_logs_are_refused_with_a_suggestion() {
         let empty = files_of(directory(&[]).path()).unwrap_err().to_string();
         assert!(empty.contains("not a ZooKeeper transaction log; name a server's dataDir"), "{empty}");
@@ -189,6 +246,7 @@ mod tests {
         let file = place.path().join("notes.txt");
         fs::write(&file, "no tarball").unwrap();
         let refused = ServerFiles::of(&file, place.path()).unwrap_err().to_string();
-        assert!(refused.contains("notes.txt: "), "{refused}");
+        assert!(refused.contains("notes.txt: neither a directory nor a tarball"), "{refused}");
+        assert!(!refused.contains("no tarball"), "quotes the file: {refused}");
     }
 }

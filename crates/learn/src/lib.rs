@@ -83,6 +83,11 @@ pub fn read_logs(
     if is_strict && let Some(Damage { file, what, .. }) = snapshots.unreadable.first() {
         return Err(Error::usage(format!("{file}: {what}; leave --strict out to continue without it")));
     }
+    if records == 0
+        && let Some(Damage { file, what, .. }) = damages.first()
+    {
+        return Err(Error::usage(format!("no transaction can be read; {file}: {what}")));
+    }
     let files = servers.iter().map(|server| server.logs.len() as u64).sum();
     let logs = LogFacts {
         directories: directories.iter().map(|path| path.display().to_string()).collect(),

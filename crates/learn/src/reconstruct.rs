@@ -17,6 +17,8 @@ use zklockbench_core::txn::{self, Change, Happened, Record};
 
 /// Largest number of distinct locks; further ones are folded by family.
 const LOCKS_MOST: usize = 500_000;
+/// Error code of a create whose node exists.
+const NODE_EXISTS: i32 = -110;
 /// Largest number of long-lived nodes that are recorded.
 const STAYING_KEPT: usize = 10_000;
 
@@ -86,8 +88,9 @@ pub struct Observed {
     /// Number of times the clock was set back.
     pub clock_steps: u32,
     pub staying: Vec<Staying>,
-    /// Short times between consecutive writes of one session, in ms: each at least a commit and a round trip.
-    pub between_writes: BTreeMap<u32, u64>,
+    /// Times in ms from the end of a session's node to its next create, with at most two reads in between. Without a
+    /// pause, such a time consists of a commit and of round trips, like a handoff.
+    pub after_releases: BTreeMap<u32, u64>,
     /// Whether there were too many locks to keep them all distinct.
     pub has_folded_locks: bool,
 }
@@ -107,7 +110,7 @@ pub struct Reconstruction {
     now: Moment,
     first_ms: Option<i64>,
     last_ms: i64,
-    between_writes: BTreeMap<u32, u64>,
+    after_releases: BTreeMap<u32, u64>,
     failure: Option<io::Error>,
     /// Whether changes are observed by a watch, which reports no sessions.
     is_watch: bool,
@@ -119,8 +122,10 @@ pub struct Reconstruction {
 struct OpenSession {
     nodes: BTreeSet<NodePath>,
     released: Option<Moment>,
-    /// Number and time of its last write.
-    wrote: Option<(i32, Moment)>,
+    /// Number and time of its last write, if that deleted a lock's node.
+    deleted: Option<(i32, Moment)>,
+    /// Time of its first create since its last write that failed because the node existed.
+    refused: Option<Moment>,
 }
 
 /// A change and its transaction.
@@ -149,7 +154,7 @@ impl Reconstruction {
             now: Moment { ms: i64::MIN, setting: 0 },
             first_ms: None,
             last_ms: i64::MIN,
-            between_writes: BTreeMap::new(),
+            after_releases: BTreeMap::new(),
             failure: None,
             is_watch: false,
             last: 0,
@@ -192,7 +197,7 @@ impl Reconstruction {
         let Some(session) = stored.owner else { return };
         self.last = self.last.max(stored.created);
         let request = Request { session, cxid: 0, zxid: stored.created, place: 0 };
-        let arrived = Moment { ms: stored.created_ms, setting: self.now.setting };
+        let arrived = Moment { ms: plausible(stored.created_ms), setting: self.now.setting };
         self.create(&stored.path, request, arrived, true);
     }
 
@@ -210,16 +215,22 @@ impl Reconstruction {
 
     pub fn take(&mut self, record: &Record<'_>) -> io::Result<()> {
         self.pass_time(record.at_ms);
-        if self.scope.has_time(record.at_ms) {
+        if self.scope.has_time(self.now.ms) {
             self.count(record);
         }
         let mut request = Request { session: record.session, cxid: record.cxid, zxid: record.zxid, place: 0 };
+        if record.error() == Some(NODE_EXISTS) {
+            self.sessions.entry(record.session).or_default().refused.get_or_insert(self.now);
+        }
+        let mut last = None;
         record.changes(&mut |change| {
+            let was_lock = self.nodes.contains_key(change.path);
+            last = Some((change.happened, was_lock));
             self.apply(&change, request);
             request.place += 1;
         });
-        if request.place > 0 && !record.ends_session() {
-            self.note_write(request);
+        if let Some((happened, was_lock)) = last.filter(|_| !record.ends_session()) {
+            self.note_write(request, happened, was_lock);
         }
         if record.ends_session() {
             let open = self.sessions.get_mut(&record.session).map(|open| std::mem::take(&mut open.nodes));
@@ -230,6 +241,7 @@ impl Reconstruction {
     }
 
     fn pass_time(&mut self, ms: i64) {
+        let ms = plausible(ms);
         if self.now.ms > ms {
             self.now.setting += 1;
         }
@@ -313,7 +325,12 @@ impl Reconstruction {
         };
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
         let open = self.sessions.entry(request.session).or_default();
-        node.since_ms = open.released.and_then(|released| arrived.since(released));
+        if let Some(refused) = open.refused.filter(|_| is_single) {
+            // Failed creates are logged without a path. A session that competes for one node sends no others.
+            node.arrived = refused;
+            node.is_contended = true;
+        }
+        node.since_ms = open.released.and_then(|released| node.arrived.since(released));
         open.nodes.insert(Arc::clone(&path));
         let queue = self.queues.entry(directory).or_default();
         let holds = queue.add(&path, &node, &self.nodes);
@@ -343,18 +360,16 @@ impl Reconstruction {
         }
     }
 
-    /// The session's node in the inner queue of the semaphore with this directory of leases.
+    /// The session's node in the inner queue of the semaphore with this directory of leases. Only the holder of the
+    /// inner queue creates leases; other nodes of the session belong to its other threads.
     fn inner_node(&self, leases: &[u8], recipe: Recipe, session: i64) -> Option<NodePath> {
         let inner = match recipe {
             Recipe::KazooSemaphore => [leases, b"-__lock__"].concat(),
             _ => [split(leases).0, b"/locks"].concat(),
         };
-        if self.is_watch {
-            // Only the holder of the inner queue creates leases.
-            return self.queues.get(inner.as_slice())?.first().cloned();
-        }
-        let own = &self.sessions.get(&session)?.nodes;
-        own.iter().find(|path| split(path).0 == inner.as_slice()).cloned()
+        let first = self.queues.get(inner.as_slice())?.first()?;
+        let is_own = self.is_watch || self.nodes.get(first)?.session == session;
+        is_own.then(|| Arc::clone(first))
     }
 
     /// Takes the arrival of a lease from its node in the inner queue. Returns whether its client may still be waiting
@@ -364,8 +379,8 @@ impl Reconstruction {
             return false;
         };
         let outer = lock_below(&lease.directory, lease.recipe);
-        if !self.semaphores.contains(outer) {
-            self.semaphores.insert(outer.into());
+        if self.semaphores.insert(outer.into()) {
+            self.adopt_inner_queue(split(&inner).0, outer);
         }
         let Some(inner) = self.nodes.get_mut(&inner) else { return false };
         inner.has_lease = true;
@@ -377,6 +392,16 @@ impl Reconstruction {
         lease.is_contended = inner.is_contended;
         lease.is_carried_over = inner.is_carried_over;
         lease.recipe == Recipe::CuratorSemaphore
+    }
+
+    /// Counts earlier requests in a semaphore's inner queue as the semaphore's.
+    fn adopt_inner_queue(&mut self, inner: &[u8], outer: &[u8]) {
+        if let Some(number) = self.numbers.remove(inner)
+            && let Some(lock) = self.locks.get_mut(number as usize)
+        {
+            lock.path = outer.into();
+            self.numbers.insert(outer.into(), number);
+        }
     }
 
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
@@ -419,6 +444,9 @@ impl Reconstruction {
             _ => (None, None),
         };
         let is_over = !matches!(ending, Ending::Open | Ending::Unobserved);
+        if !self.scope.has_time(node.arrived.ms) && !node.is_carried_over {
+            return;
+        }
         let cycle = Cycle {
             arrived_ms: node.arrived.ms,
             lock: self.lock(&node.directory, node.recipe, longest),
@@ -428,16 +456,15 @@ impl Reconstruction {
             is_contended: node.is_contended || waited_ms.is_some_and(|ms| ms > 0),
             is_carried_over: node.is_carried_over,
             waited_ms: waited_ms.filter(|_| !node.is_carried_over),
+            gave_up_ms: (ending == Ending::GaveUp).then(|| now.since(node.arrived)).flatten(),
             held_ms: held_ms.filter(|_| is_over),
             ending,
             requests: u32::try_from(requests).unwrap_or(0),
             since_ms: node.since_ms,
             handoff_ms: node.handoff_ms,
         };
-        if self.scope.has_time(cycle.arrived_ms) || cycle.is_carried_over {
-            let pushed = self.cycles.push(cycle);
-            self.failure = self.failure.take().or(pushed.err());
-        }
+        let pushed = self.cycles.push(cycle);
+        self.failure = self.failure.take().or(pushed.err());
     }
 
     /// Number of the lock to which nodes in that directory belong.
@@ -479,15 +506,19 @@ impl Reconstruction {
         number
     }
 
-    fn note_write(&mut self, request: Request) {
+    fn note_write(&mut self, request: Request, happened: Happened, was_lock: bool) {
         let now = self.now;
         let Some(open) = self.sessions.get_mut(&request.session) else { return };
-        let before = open.wrote.replace((request.cxid, now));
-        if let Some((cxid, at)) = before
-            && cxid.wrapping_add(1) == request.cxid
-            && let Some(ms @ 1..=1_000) = now.since(at)
-        {
-            *self.between_writes.entry(ms).or_default() += 1;
+        open.refused = None;
+        let deleted = open.deleted.take();
+        match (happened, deleted) {
+            (Happened::Deleted, _) if was_lock => open.deleted = Some((request.cxid, now)),
+            (Happened::Created, Some((cxid, at))) if (1..=3).contains(&request.cxid.wrapping_sub(cxid)) => {
+                if let Some(ms @ 0..=1_000) = now.since(at).filter(|_| self.scope.has_time(now.ms)) {
+                    *self.after_releases.entry(ms).or_default() += 1;
+                }
+            }
+            _ => {}
         }
     }
 
@@ -521,9 +552,15 @@ impl Reconstruction {
             last_ms: self.last_ms.max(self.first_ms.unwrap_or(0)),
             clock_steps: self.now.setting,
             staying,
-            between_writes: self.between_writes,
+            after_releases: self.after_releases,
         })
     }
+}
+
+/// The time, between 1970 and the year 9999. Times beyond are those of damaged or forged records.
+fn plausible(ms: i64) -> i64 {
+    const LATEST_MS: i64 = 253_402_300_799_000;
+    ms.clamp(0, LATEST_MS)
 }
 
 /// Directory and name of a path.

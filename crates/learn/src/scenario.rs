@@ -81,6 +81,8 @@ impl Learnt<'_> {
                 self.open(window, &arrivals, &replayed)
             }
         };
+        let timeout = self.family.timeout_us.map(|us| format!("a timeout of {}", format_micros(us)));
+        let learned = [learned, timeout.into_iter().collect()].concat();
         let text = self.text(&suffix, &learned, &assumed, &load);
         std::fs::write(directory.join(&file), text)?;
         Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })
@@ -148,7 +150,7 @@ impl Learnt<'_> {
     fn hold(&self, cycle: &Cycle) -> String {
         match (cycle.ending, cycle.held_ms) {
             // The request occupies its position in the queue, but never holds.
-            (Ending::GaveUp, _) => "0s".to_owned(),
+            (Ending::GaveUp, _) if self.family.timeout_us.is_none() => "0s".to_owned(),
             (Ending::Released, Some(ms)) => format!("{}us", self.without_handoff(ms)),
             _ => String::new(),
         }
@@ -183,7 +185,7 @@ impl Learnt<'_> {
             Some(format!("{contenders} sessions: 1.5 times the most that had requests at the same time")),
             (window.to_ms - window.from_ms == REPLAYED_MS)
                 .then(|| "the busiest ten minutes represent the whole time".to_owned()),
-            (self.family.endings.gave_up > 0)
+            (self.family.endings.gave_up > 0 && self.family.timeout_us.is_none())
                 .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
         ];
         let mut load = format!("contenders = {contenders}\nlocks = {}\nload = \"open\"\n", replayed.locks);
@@ -220,6 +222,9 @@ impl Learnt<'_> {
         let _ = writeln!(text, "description = \"{facts}\"");
         let _ = writeln!(text, "strategies = [{}]", self.strategy());
         text += load;
+        if let Some(timeout_us) = family.timeout_us {
+            let _ = writeln!(text, "acquire_timeout = \"{timeout_us}us\"");
+        }
         let _ = writeln!(text, "hold = {}", self.distribution(self.holds).to_toml());
         if family.reads > 0 {
             let _ = writeln!(text, "read_ratio = {:.6}", family.reads as f64 / family.arrivals.max(1) as f64);

@@ -34,10 +34,14 @@ pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
     if name.ends_with(".snappy") {
         return Err(io::Error::other("compressed with Snappy, which is not supported"));
     }
-    match name.ends_with(".gz") {
+    let read = match name.ends_with(".gz") {
         true => nodes(&mut BufReader::with_capacity(1 << 20, GzDecoder::new(file)), pass),
         false => nodes(&mut { file }, pass),
-    }
+    };
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "incomplete or damaged"),
+        _ => error,
+    })
 }
 
 fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {

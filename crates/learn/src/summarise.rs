@@ -25,12 +25,17 @@ const BIN_LEAST_MS: i64 = 100;
 /// Shortest time over which a rate is computed.
 const ACTIVE_LEAST_MS: i64 = 1_000;
 const WINDOWS_MS: [i64; 3] = [100, 1_000, 10_000];
-/// Longest time between two writes that may consist only of a commit and a round trip.
+/// Longest time from a release to the next request that may consist only of a commit and round trips.
 const SHORT_MS: u32 = 10;
+/// Handoff to assume if the logs do not show it: typical of servers in one data centre.
+const ASSUMED_US: u64 = 2_000;
 /// Minimum share of cycles with the usual number of requests; below it, the number is not used.
 const USUAL: f64 = 0.95;
 /// Minimum number of cycles for using the number of requests.
 const CYCLES_LEAST: u64 = 20;
+
+/// Minimum number of requests given up that show a timeout.
+const TIMEOUTS_LEAST: u64 = 5;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
@@ -58,16 +63,16 @@ struct Sums {
     endings: Endings,
     waits: Values,
     holds: Values,
-    /// Waits and holds of cycles with an odd number of requests, which may be timeouts.
-    odd_waits: Values,
-    odd_holds: Values,
+    /// Waits and holds after contention, by the number of requests: some may be timeouts just when the lock became
+    /// free.
+    contended: BTreeMap<u32, (Values, Values)>,
     since: Values,
     handoffs: Values,
     /// Number of free acquisitions, and how many of them have the usual number of requests.
     plain: (u64, u64),
-    /// Number of cycles that timed out, and how many of them have an odd number of requests.
-    gave_up: (u64, u64),
-    contended_even: u64,
+    /// Number of cycles that timed out, by the number of requests.
+    gave_up: BTreeMap<u32, u64>,
+    timeouts: Values,
     sessions: HashMap<i64, u64>,
     keys: HashMap<u32, u64>,
     bins: Vec<(f64, f64)>,
@@ -127,15 +132,18 @@ impl Sums {
             self.plain = (self.plain.0 + 1, self.plain.1 + u64::from(cycle.requests == 2));
         }
         if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
-            self.gave_up = (self.gave_up.0 + 1, self.gave_up.1 + u64::from(cycle.is_odd()));
+            *self.gave_up.entry(cycle.requests).or_default() += 1;
         }
-        let is_odd = cycle.ending == Ending::Released && cycle.is_contended && cycle.is_odd();
-        if cycle.ending == Ending::Released && cycle.is_contended && cycle.requests > 0 && !is_odd {
-            self.contended_even += 1;
+        if let Some(ms) = cycle.gave_up_ms {
+            self.timeouts.add(ms);
         }
-        let (waits, holds) = match is_odd {
-            true => (&mut self.odd_waits, &mut self.odd_holds),
-            false => (&mut self.waits, &mut self.holds),
+        let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
+        let (waits, holds) = match is_clear {
+            true => (&mut self.waits, &mut self.holds),
+            false => {
+                let (waits, holds) = self.contended.entry(cycle.requests).or_default();
+                (waits, holds)
+            }
         };
         if let Some(ms) = cycle.waited_ms {
             waits.add(ms);
@@ -168,16 +176,52 @@ impl Sums {
         }
     }
 
-    /// Number of acquisitions that timed out just when the lock became free; `None` if the number of requests is
-    /// inconclusive.
-    fn given_up_at_grant(&self) -> Option<u64> {
-        let is_usual = |(all, usual): (u64, u64)| usual as f64 >= USUAL * all as f64;
-        let odd = self.odd_waits.count;
-        let contended = odd + self.contended_even;
-        let is_known = self.plain.0 >= CYCLES_LEAST && is_usual(self.plain)
-            || contended >= CYCLES_LEAST && is_usual((contended, self.contended_even))
-            || self.gave_up.0 >= CYCLES_LEAST && self.contended_even > 0;
-        (is_known && is_usual(self.gave_up)).then_some(odd)
+    /// The clients' timeout, if most requests that were given up waited equally long.
+    fn timeout_us(&self) -> Option<u64> {
+        let at = |share| self.timeouts.quantile(share);
+        let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
+        let is_one = self.timeouts.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
+        is_one.then_some(u64::from(usual) * 1_000)
+    }
+
+    /// Takes out the cycles that timed out just when the lock became free, and returns their number; `None` if the
+    /// number of requests is inconclusive.
+    fn take_given_up_at_grant(&mut self) -> Option<u64> {
+        let is_timeout = self.is_timeout();
+        let mut given_up = 0;
+        for (requests, (waits, holds)) in std::mem::take(&mut self.contended) {
+            if is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
+                given_up += waits.count;
+            } else {
+                self.waits.take(&waits);
+                self.holds.take(&holds);
+            }
+        }
+        is_timeout.map(|_| given_up)
+    }
+
+    /// Rule by which the number of requests shows that a cycle timed out; `None` if it is inconclusive.
+    fn is_timeout(&self) -> Option<Box<dyn Fn(u32) -> bool>> {
+        let is_usual = |usual: u64, all: u64| usual as f64 >= USUAL * all as f64;
+        let is_odd = |requests: u32| requests % 2 == 1;
+        let contended = || self.contended.iter().map(|(requests, (waits, _))| (*requests, waits.count));
+        let all: u64 = contended().map(|(_, count)| count).sum();
+        let even: u64 = contended().filter(|(requests, _)| !is_odd(*requests)).map(|(_, count)| count).sum();
+        let gave_up: u64 = self.gave_up.values().sum();
+        let gave_up_odd: u64 =
+            self.gave_up.iter().filter(|(requests, _)| is_odd(**requests)).map(|(_, count)| count).sum();
+        let (plain, plain_usual) = self.plain;
+        let is_known = plain >= CYCLES_LEAST && is_usual(plain_usual, plain)
+            || all >= CYCLES_LEAST && is_usual(even, all)
+            || gave_up >= CYCLES_LEAST && 2 * even > all;
+        if is_known && is_usual(gave_up_odd, gave_up) && (all < CYCLES_LEAST || 2 * even > all) {
+            return Some(Box::new(is_odd));
+        }
+        // Other clients have to send more requests before they hold than those that give up.
+        let (usual, count) = contended().max_by_key(|(_, count)| *count)?;
+        let most = self.gave_up.keys().next_back()?;
+        (all >= CYCLES_LEAST && is_usual(count, all) && *most < usual)
+            .then(|| Box::new(move |requests| requests < usual) as Box<dyn Fn(u32) -> bool>)
     }
 }
 
@@ -270,11 +314,7 @@ struct Context<'a> {
 
 impl Context<'_> {
     fn family(&self, name: &str, recipe: Recipe, number: usize, sums: &mut Sums) -> Family {
-        let at_grant = sums.given_up_at_grant();
-        if at_grant.is_none() {
-            sums.waits.take(&sums.odd_waits);
-            sums.holds.take(&sums.odd_holds);
-        }
+        let at_grant = sums.take_given_up_at_grant();
         let own = |lock: u32| self.of_lock.get(lock as usize) == Some(&number);
         let locks = self.observed.locks.iter().zip(self.of_lock).filter(|(_, of)| **of == number);
         let locks: Vec<&Lock> = locks.map(|(lock, _)| lock).collect();
@@ -305,6 +345,7 @@ impl Context<'_> {
             rate: acquisitions as f64 * 1e3 / lasts_ms as f64,
             hold: Times::of(&sums.holds, Shift::HoldsTooLong, &handoff),
             wait: Times::of(&sums.waits, Shift::WaitsTooShort, &handoff),
+            timeout_us: sums.timeout_us(),
             handoff,
             longest_queue: locks.iter().map(|lock| u64::from(lock.longest)).max().unwrap_or(0),
             waiting_mean: sums.waited_ms / lasts_ms as f64,
@@ -319,44 +360,51 @@ impl Context<'_> {
         }
     }
 
-    /// The part of a logged time that is handoff. Each of several times contains a commit and a round trip, so the
-    /// shortest ones come closest to a handoff.
+    /// The part of a logged time that is handoff.
     fn handoff(&self, sums: &Sums) -> Handoff {
         let us = |ms: u32| u64::from(ms) * 1_000;
-        if let Some(given) = self.asked.handoff {
-            let given = micros(given);
-            return Handoff {
-                least_us: given,
-                estimate_us: given,
-                most_us: given,
-                basis: HandoffBasis::Given,
-            };
+        let of = |least_us, estimate_us: u64, most_us, basis| Handoff {
+            least_us,
+            estimate_us,
+            most_us,
+            p99_us: estimate_us * Handoff::TAIL,
+            basis,
+        };
+        if let Some(given) = self.asked.handoff.map(micros) {
+            return of(given, given, given, HandoffBasis::Given);
         }
-        let measured = |share: f64| sums.handoffs.quantile(share).map(us).unwrap_or(0);
+        let exact = |values: &Values, share| values.quantile_us(share).map_or(0, |us| us as u64);
         if sums.handoffs.count >= CYCLES_LEAST {
-            let (least_us, most_us) = (measured(0.05), measured(0.95));
-            return Handoff { least_us, estimate_us: measured(0.5), most_us, basis: HandoffBasis::Measured };
+            let [least_us, estimate_us, most_us, p99_us] =
+                [0.05, 0.5, 0.95, 0.99].map(|share| exact(&sums.handoffs, share));
+            return Handoff { least_us, estimate_us, most_us, p99_us, basis: HandoffBasis::Measured };
         }
         let hold = |share: f64| sums.holds.quantile(share).map(us).unwrap_or(0);
-        let (shortest, usual) = (hold(0.01), hold(0.5));
-        // If holds vary, the shortest holds are little longer than the shortest handoffs.
-        let most_us = if 2 * shortest > usual { shortest } else { 3 * shortest };
-        let (mut short, mut all) = (Values::default(), 0);
-        for (ms, count) in &self.observed.between_writes {
-            all += count;
+        // Each logged hold contains a handoff. If holds vary, the shortest are little longer than their handoffs.
+        let (shortest, usual) = (hold(0.05), hold(0.5));
+        let most_us = usual.min(3 * shortest);
+        let (mut short, mut all) = (Values::default(), Values::default());
+        for (ms, count) in &self.observed.after_releases {
+            all.add_many(*ms, *count);
             if *ms <= SHORT_MS {
                 short.add_many(*ms, *count);
             }
         }
-        // If most times are short, clients do not pause between their writes. Otherwise, only the shortest times are
-        // without a pause.
-        let share = if 2 * short.count > all { 0.5 } else { 0.25 };
-        match short.quantile(share).filter(|_| short.count >= CYCLES_LEAST) {
-            Some(ms) => {
-                let estimate_us = us(ms).min(shortest);
-                Handoff { least_us: 0, estimate_us, most_us, basis: HandoffBasis::Estimated }
-            }
-            None => Handoff { least_us: 0, estimate_us: 0, most_us, basis: HandoffBasis::Bounded },
+        let is_short = 2 * short.count > all.count;
+        // If clients pause for long, only the short times may be without a pause.
+        let times = if is_short { &all } else { &short };
+        if times.count < CYCLES_LEAST || !are_without_pause(times) {
+            return of(0, (most_us / 2).min(ASSUMED_US), most_us, HandoffBasis::Bounded);
+        }
+        let estimate_us = exact(times, 0.5).min(shortest);
+        let found = of(0, estimate_us, most_us, HandoffBasis::Estimated);
+        match is_short {
+            true => Handoff {
+                most_us: most_us.min(4 * estimate_us + 1_000),
+                p99_us: exact(&all, 0.99).max(estimate_us),
+                ..found
+            },
+            false => found,
         }
     }
 
@@ -423,6 +471,14 @@ impl Context<'_> {
         };
         old.take(STAYING_SHOWN).map(node).collect()
     }
+}
+
+/// Whether these times from a release to the next request contain no pause. Pauses vary, so some are much shorter than
+/// usual; the time for a commit and round trips has a minimum.
+fn are_without_pause(times: &Values) -> bool {
+    const FAST_US: f64 = 2_000.0;
+    let at = |share| times.quantile_us(share).unwrap_or(0.0);
+    at(0.5) <= FAST_US || at(0.1) >= 0.4 * at(0.5)
 }
 
 /// Ephemeral nodes that are not used repeatedly and alternately are not locks.

@@ -234,6 +234,9 @@ pub struct Family {
     pub hold: Option<Times>,
     /// Time from the request to the acquisition.
     pub wait: Option<Times>,
+    /// Time after which requests were given up; `None` if there are few, or if it varies.
+    #[serde(default)]
+    pub timeout_us: Option<u64>,
     /// The time in which a released lock is handed over. It is part of a logged hold, and of a client's wait.
     pub handoff: Handoff,
     /// Largest number of requests in one queue, including the holder's. For a semaphore: the largest number of holders.

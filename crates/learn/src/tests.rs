@@ -242,6 +242,113 @@ fn one_node_that_clients_compete_for_is_a_lock() {
 }
 
 #[test]
+fn lease_belongs_to_the_thread_that_holds_the_inner_queue() {
+    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
+    let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
+    let mut story = Story::default();
+    // Two threads share a session; the name of the second's node sorts first.
+    story
+        .at(0)
+        .create(1, &inner(9))
+        .at(1)
+        .create(1, &inner(2))
+        .at(2)
+        .create(1, &lease(9))
+        .at(4)
+        .delete(1, &inner(9));
+    story
+        .at(5)
+        .create(1, &lease(2))
+        .at(7)
+        .delete(1, &inner(2))
+        .at(20)
+        .delete(1, &lease(9))
+        .at(30)
+        .delete(1, &lease(2));
+    let family = story.family();
+    assert_eq!((family.acquisitions, family.endings.released, family.endings.gave_up), (2, 2, 0));
+    assert_eq!(logged(family.wait.as_ref()), Some((2, 2_000, 4_000)));
+}
+
+#[test]
+fn inner_queue_of_a_semaphore_is_no_lock_even_before_the_first_lease() {
+    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
+    let lease = format!("/pool/leases/_c_{GUID}02-lease-0000000001");
+    let mut story = Story::default();
+    story.at(0).create(1, &inner(1)).at(1).create(2, &inner(2)).at(5).delete(1, &inner(1));
+    story.at(7).create(2, &lease).at(9).delete(2, &inner(2)).at(20).delete(2, &lease);
+    let family = story.family();
+    assert_eq!((family.recipe, &*family.name, family.locks), (Recipe::CuratorSemaphore, "/pool", 1));
+}
+
+#[test]
+fn impossible_times_are_read_without_a_panic() {
+    for times in [[0, i64::MAX], [i64::MIN, 5], [i64::MAX, i64::MIN]] {
+        let mut story = Story { at_ms: times[0], ..Story::default() };
+        story.create(1, &mutex(1));
+        story.at_ms = times[1];
+        assert_eq!(story.delete(1, &mutex(1)).family().acquisitions, 1, "{times:?}");
+    }
+}
+
+#[test]
+fn logs_without_any_readable_transaction_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("log.1"), "something else entirely").unwrap();
+    let read =
+        read_logs(&[directory.path().to_owned()], Scope::default(), false, directory.path(), &|| false);
+    let refused = read.unwrap_err().to_string();
+    assert!(refused.starts_with("no transaction can be read; log.1: not a ZooKeeper"), "{refused}");
+}
+
+#[test]
+fn wait_for_one_node_begins_with_the_first_failed_create() {
+    let mut story = Story::default();
+    let exists = (-110_i32).to_be_bytes();
+    story.at(0).create(1, "/jobs/nightly").at(10).record(2, txn::ERROR, &exists).at(20).record(
+        3,
+        txn::ERROR,
+        &exists,
+    );
+    story.at(30).delete(1, "/jobs/nightly").create(3, "/jobs/nightly").record(2, txn::ERROR, &exists);
+    story.at(50).delete(3, "/jobs/nightly").create(2, "/jobs/nightly").at(60).delete(2, "/jobs/nightly");
+    let family = story.family();
+    // Waits of 0, 10 and 40 ms; holds of 30, 20 and 10 ms.
+    assert_eq!(logged(family.wait.as_ref()), Some((3, 10_000, 40_000)));
+    assert_eq!(logged(family.hold.as_ref()), Some((3, 20_000, 30_000)));
+}
+
+#[test]
+fn acquisitions_that_take_more_requests_than_timeouts_are_distinguished_from_them() {
+    let mut story = Story::default();
+    // As ZooKeeper's WriteLock does: five requests after contention, three before a timeout.
+    (0..60_u32).for_each(|of| {
+        let (at, one) = (i64::from(of) * 100, i64::from(of));
+        let (first, second) = (mutex(2 * of), mutex(2 * of + 1));
+        story
+            .at(at)
+            .create(one, &first)
+            .at(at + 1)
+            .create(one + 100, &second)
+            .reads(one + 100, if of == 7 { 2 } else { 4 });
+        story.at(at + 10).delete(one, &first).at(at + 20).delete(one + 100, &second);
+    });
+    assert_eq!(story.family().endings.gave_up_at_grant, None);
+    story
+        .at(9_000)
+        .create(1, &mutex(250))
+        .create(2, &mutex(251))
+        .reads(2, 2)
+        .delete(2, &mutex(251))
+        .delete(1, &mutex(250));
+    let family = story.family();
+    assert_eq!(
+        (family.endings.gave_up_at_grant, family.endings.gave_up, family.acquisitions),
+        (Some(1), 1, 120)
+    );
+}
+
+#[test]
 fn logs_of_version_3_4_are_read() {
     let mut story = Story::default();
     let name = format!("/l/{HEX}01__lock__0000000001");
@@ -259,11 +366,11 @@ fn only_requests_within_the_scope_count() {
         let scope = Scope { path: path.to_owned(), since_ms, until_ms: None };
         let read = story.read_as("log.1", scope);
         let families = summarise(&read.observed, Asked::default()).unwrap().families;
-        families.iter().map(|family| family.acquisitions).sum::<u64>()
+        (families.len(), families.iter().map(|family| family.acquisitions).sum::<u64>())
     };
     assert_eq!(
         [read("", None), read("/orders", None), read("/ord", None), read("/", Some(1_004_000))],
-        [3, 2, 0, 1]
+        [(2, 3), (1, 2), (0, 0), (1, 1)]
     );
 }
 
@@ -307,6 +414,44 @@ fn scenario_replays_the_arrivals_without_the_handoff() {
     assert!(arrivals.starts_with("time,lock,hold\n0.000,0,10000us\n0.100,0,10000us\n"), "{arrivals}");
     let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
     assert!(scenario.contains("strategies = [\"curator-mutex\"]\ncontenders = 3\nlocks = 1\n"), "{scenario}");
+}
+
+#[test]
+fn handoff_is_estimated_only_by_requests_that_follow_a_release_without_a_pause() {
+    let handoff = |pause_ms: &dyn Fn(i64) -> i64| {
+        let (mut story, mut at) = (Story::default(), 0);
+        for of in 0..100 {
+            story.cycle(1, &mutex(1), at, 20);
+            at += 20 + pause_ms(of);
+        }
+        let handoff = story.family().handoff;
+        (handoff.basis, handoff.estimate_us.div_ceil(1_000))
+    };
+    assert_eq!(handoff(&|of| 3 + of % 2), (HandoffBasis::Estimated, 4));
+    assert_eq!(handoff(&|of| 1 + of % 10), (HandoffBasis::Bounded, 2));
+    assert_eq!(handoff(&|of| 1 + of % 60), (HandoffBasis::Bounded, 2));
+}
+
+#[test]
+fn scenario_has_the_timeout_of_the_requests_that_were_given_up() {
+    let mut story = Story::default();
+    (0..30_u32).for_each(|of| {
+        let (at, holder) = (i64::from(of) * 1_000, i64::from(of));
+        let (held, given_up) = (mutex(2 * of), mutex(2 * of + 1));
+        story.at(at).create(holder, &held).at(at + 5).create(holder + 100, &given_up);
+        story.at(at + 105).delete(holder + 100, &given_up).at(at + 300).delete(holder, &held);
+    });
+    let read = story.read_as("log.1", Scope::default());
+    let found = summarise(&read.observed, Asked::default()).unwrap();
+    assert_eq!(found.families[0].timeout_us, Some(100_000));
+    let directory = tempfile::tempdir().unwrap();
+    let written = write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+    assert!(written[0].learned.contains(&"a timeout of 100 ms".to_owned()), "{written:?}");
+    let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
+    assert!(scenario.contains("acquire_timeout = \"100000us\"\n"), "{scenario}");
+    // Their holds are unknown, so they are drawn.
+    let arrivals = fs::read_to_string(directory.path().join("arrivals.csv")).unwrap();
+    assert!(arrivals.starts_with("time,lock,hold\n0.000,0,298000us\n0.005,0,\n"), "{arrivals}");
 }
 
 /// Writes a log of uncontended cycles by a hundred sessions at a thousand locks; returns its length.

@@ -164,7 +164,7 @@ fn handoff(family: &Family) -> Option<String> {
         HandoffBasis::Given => return None,
         HandoffBasis::Measured => format!("about {estimate}, as measured"),
         HandoffBasis::Estimated => format!("about {estimate}, at most {most}"),
-        HandoffBasis::Bounded => format!("at most {most}"),
+        HandoffBasis::Bounded => format!("assumed to be {estimate}, at most {most}"),
     };
     Some(format!("Logged holds contain a handoff ({known}). State yours with --handoff."))
 }
