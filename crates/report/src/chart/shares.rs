@@ -84,7 +84,7 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     });
     let colour = |kind: &RequestKind| RequestKind::ALL.iter().position(|one| one == kind).unwrap_or(0);
     let parts = kinds.iter().map(|kind| PartName { name: name(*kind), colour: colour(kind) });
-    let caption = "Of the repetition with the median total.";
+    let caption = "The repetition with the median total is drawn.";
     let rows: Vec<Bar> = cells.iter().map(|cell| row(view, cell, &kinds)).collect();
     let total = |row: &Bar| row.parts.iter().map(|part| part.length).sum();
     let highest = rows.iter().map(total).fold(0.0, f64::max);
