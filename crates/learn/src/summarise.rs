@@ -393,7 +393,9 @@ impl Context<'_> {
         let is_short = 2 * short.count > all.count;
         // If clients pause for long, only the short times may be without a pause.
         let times = if is_short { &all } else { &short };
-        if times.count < CYCLES_LEAST || !are_without_pause(times) {
+        // Long pauses also have a part below the limit, which is spread evenly.
+        let are_early = is_short || exact(&short, 0.5) < us(SHORT_MS) / 2;
+        if times.count < CYCLES_LEAST || !are_early || !are_without_pause(times) {
             return of(0, (most_us / 2).min(ASSUMED_US), most_us, HandoffBasis::Bounded);
         }
         let estimate_us = exact(times, 0.5).min(shortest);
