@@ -132,7 +132,7 @@ impl Sums {
             self.plain = (self.plain.0 + 1, self.plain.1 + u64::from(cycle.requests == 2));
         }
         if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
-            *self.gave_up.entry(cycle.requests).or_default() += 1;
+            *self.gave_up.entry(limited(cycle.requests)).or_default() += 1;
         }
         if let Some(ms) = cycle.gave_up_ms {
             self.timeouts.add(ms);
@@ -141,7 +141,7 @@ impl Sums {
         let (waits, holds) = match is_clear {
             true => (&mut self.waits, &mut self.holds),
             false => {
-                let (waits, holds) = self.contended.entry(cycle.requests).or_default();
+                let (waits, holds) = self.contended.entry(limited(cycle.requests)).or_default();
                 (waits, holds)
             }
         };
@@ -393,7 +393,9 @@ impl Context<'_> {
         let is_short = 2 * short.count > all.count;
         // If clients pause for long, only the short times may be without a pause.
         let times = if is_short { &all } else { &short };
-        if times.count < CYCLES_LEAST || !are_without_pause(times) {
+        // Long pauses also have a part below the limit, which is spread evenly.
+        let are_early = is_short || exact(&short, 0.5) < us(SHORT_MS) / 2;
+        if times.count < CYCLES_LEAST || !are_early || !are_without_pause(times) {
             return of(0, (most_us / 2).min(ASSUMED_US), most_us, HandoffBasis::Bounded);
         }
         let estimate_us = exact(times, 0.5).min(shortest);
@@ -471,6 +473,13 @@ impl Context<'_> {
         };
         old.take(STAYING_SHOWN).map(node).collect()
     }
+}
+
+/// A number of requests, of which large ones keep only their parity. Threads that share a session send any number
+/// between a create and its delete.
+fn limited(requests: u32) -> u32 {
+    const LIMIT: u32 = 1_000;
+    if requests < LIMIT { requests } else { LIMIT + requests % 2 }
 }
 
 /// Whether these times from a release to the next request contain no pause. Pauses vary, so some are much shorter than

@@ -430,6 +430,7 @@ fn handoff_is_estimated_only_by_requests_that_follow_a_release_without_a_pause()
     assert_eq!(handoff(&|of| 3 + of % 2), (HandoffBasis::Estimated, 4));
     assert_eq!(handoff(&|of| 1 + of % 10), (HandoffBasis::Bounded, 2));
     assert_eq!(handoff(&|of| 1 + of % 60), (HandoffBasis::Bounded, 2));
+    assert_eq!(handoff(&|of| 3 + of % 30), (HandoffBasis::Bounded, 2));
 }
 
 #[test]
