@@ -234,7 +234,7 @@ mod tests {
         };
         let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
         let check = |name: &str, access: &AccessArgs| check_access([name].into_iter(), &driven, access);
-        // Then it is refused with TLS and with SASL only, also as one of two
+        // Then it is refused with TLS and with SASL only, even as one of two
         let none = AccessArgs::default();
         let tls = AccessArgs { tls: true, ..none.clone() };
         let sasl = AccessArgs { sasl: Some("bench".into()), ..none.clone() };

@@ -216,7 +216,7 @@ pub fn completed(command: Command) -> Command {
                 Some(short) => short
                     .of(sub)
                     .after_help(format!(
-                        "{examples}\n\n`zklockbench {} --help` has all options.",
+                        "{examples}\n\n`zklockbench {} --help` lists all options.",
                         entry.command
                     ))
                     .after_long_help(examples),
@@ -288,7 +288,7 @@ mod tests {
                 assert!(known.iter().any(|known| known == option), "{option}");
             }
             let help = command.render_help().to_string();
-            assert!(help.lines().count() <= 40 && help.contains(" has all options."), "{help}");
+            assert!(help.lines().count() <= 40 && help.contains(" lists all options."), "{help}");
             assert!(command.render_long_help().to_string().lines().count() > 40);
         }
     }

@@ -261,7 +261,7 @@ pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
     }
     let began = clock::now();
     let Some(status) = process.end_input(EXITS_WITHIN) else {
-        return wrong(format!("it still runs {EXITS_WITHIN:?} after the end of its input"));
+        return wrong(format!("the driver is still running {EXITS_WITHIN:?} after its input ended"));
     };
     let took = Duration::from_micros(clock::now() - began);
     let sessions_end = holder.link.timeout().max(waiter.link.timeout()) + EXPIRES_LATE_BY;

@@ -20,7 +20,7 @@ use crate::support::faults::{until, whole};
 use crate::support::sessions::{Scene, scene};
 use crate::support::trials::{self, Course};
 
-/// Locks whose order is not a sequence number.
+/// Locks that are not ordered by sequence numbers.
 const WITHOUT_NUMBERS: [&str; 2] = ["ephemeral-node", "ephemeral-child"];
 const CONTENDERS: usize = 4;
 /// Creates in each directory until its counter is used up.

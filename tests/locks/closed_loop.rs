@@ -93,7 +93,7 @@ async fn acquisitions_without_contention_have_no_handoff() {
     for way in ways {
         let trial =
             trials::run_one(&format!("{way}contenders = 4\nhold = \"2ms\"\nduration = \"1s\"\n")).await;
-        // Then every acquisition is uncontended, and the lack of waits is no evidence
+        // Then every acquisition is uncontended, and the lack of waits is not evidence
         let samples = |measure| trial.histograms.get(&measure).map_or(0, |histogram| histogram.len());
         assert!(trial.measured.acquired() > 10, "{}", trial.spec.strategy.label);
         assert_eq!(samples(Measure::Turn), 0, "{}", trial.spec.strategy.label);
@@ -122,7 +122,7 @@ async fn timed_out_acquire_is_counted_and_blocks_no_contender() {
     let outcomes = &trial.measured.outcomes;
     assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged);
-    // And the waits include all unserved contenders, also those that waited when the phase ended
+    // And the waits include all unserved contenders, even those that waited when the phase ended
     let unserved = &trial.histograms[&Measure::Unserved];
     let waiting = unserved.len() - outcomes.get(Outcome::TimedOut);
     assert!((1..=6).contains(&waiting), "{waiting} of 6 contenders waited when the phase ended");

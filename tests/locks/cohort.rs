@@ -374,7 +374,7 @@ async fn processes_on_two_threads_exclude_each_other_with_half_a_request_per_acq
     assert!((0.45..0.65).contains(&requests(&trial)), "{}", requests(&trial));
 }
 
-/// Difference between the most and the fewest, as a share of the fewest.
+/// Difference between the highest and the lowest number of cycles, as a share of the lowest.
 fn spread(turns: &[u64]) -> f64 {
     let (most, fewest) = (turns.iter().max().unwrap(), turns.iter().min().unwrap());
     (most - fewest) as f64 / *fewest as f64

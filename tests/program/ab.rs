@@ -57,7 +57,7 @@ fn two_blocks_are_measured_stored_and_inconclusive() {
             let is_told = |told: &String| told.contains("hold=") && told.contains(hold);
             assert!(stored.run.overrides.iter().any(is_told), "{:?}", stored.run.overrides);
             assert!(!directory.join(&run.directory).join("charts").exists(), "nobody asked for charts");
-            // And each value is that of its trial, or there is a reason for its absence
+            // And each value matches its trial, or its absence has a reason
             let trial = &stored.trials[0];
             let is_sound = trial.cut_short.is_none() && trial.health.invalid.is_none();
             let measured = THROUGHPUT.of(trial).filter(|_| is_sound);

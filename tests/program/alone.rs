@@ -141,7 +141,7 @@ fn packages_work_in_bare_systems_and_answer_within_90_seconds() {
     if took > FIRST_ANSWER_S {
         skipped(format!("a slow host: run quick took {took} s, more than {FIRST_ANSWER_S}"));
     }
-    // What is published can be checked
+    // The published files match their checksums
     let sums = Command::new("sha256sum")
         .args(["--check", "--strict", "SHA256SUMS"])
         .current_dir(dist.path())

@@ -171,7 +171,7 @@ fn containers_recover_when_killed_paused_isolated_or_wiped_and_no_lock_breaks() 
         println!("{}: {} ({})", fault.label, fault.target, fault.proof);
         assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{fault:?}");
     }
-    // And the locks held, also according to the servers' logs
+    // And the locks held, according to the servers' logs too
     assert_eq!(trial.violation_count, 0);
     let order = trial.ensemble_order.as_ref().expect("the transaction logs were not read");
     assert!(order.checked > 0 && order.overlaps == 0, "{order:?}");

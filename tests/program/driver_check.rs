@@ -172,7 +172,7 @@ fn each_check_finds_a_lie() {
         ("does-not-close", "close", "although `close` was answered, its session still has"),
         ("hides-expiry", "lost session", "neither `expired` nor `lost` came"),
         ("hides-its-new-session", "lost session", "without the new `session`"),
-        ("stays", "end of input", "still runs 5s after the end of its input"),
+        ("stays", "end of input", "still running 5s after its input ended"),
     ]);
 }
 

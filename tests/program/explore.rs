@@ -38,7 +38,7 @@ fn a_lock_that_keeps_its_promises_holds_in_every_schedule() {
     {
         assert!(count(&found, class, "held") > 1, "{class}: {found}");
     }
-    // A stopped holder continues beside the next one.
+    // A stopped holder continues while the next contender holds the lock.
     assert!(count(&found, "frozen process", "zombies") > 0, "{found}");
 }
 

@@ -273,7 +273,7 @@ fn pages_look_unchanged() {
 }
 
 #[test]
-fn a_page_of_many_runs_takes_little_more_memory_than_of_one() {
+fn a_page_of_many_runs_takes_little_more_memory_than_that_of_one() {
     let bench = Bench::new();
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
     let resident = |count: usize| {

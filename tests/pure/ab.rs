@@ -99,7 +99,7 @@ fn noise_and_drift_alone_never_show_a_difference() {
 }
 
 #[test]
-fn intervals_miss_the_truth_in_one_of_twenty_comparisons_that_stop_once_they_are_narrow() {
+fn intervals_miss_the_true_value_in_one_of_twenty_comparisons_that_stop_once_they_are_narrow() {
     let length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
     let stopped = |seed: u64| {
         // Given noise with which the intervals become narrow enough sooner or later

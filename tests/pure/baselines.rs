@@ -95,7 +95,7 @@ fn a_missing_or_damaged_store_is_reported_with_a_remedy() {
     fs::write(&file, "").unwrap();
     assert!(told(zklockbench_results::baselines(&file)).contains("is not a directory"));
     let store = store(dir.path());
-    // A README and unfinished copies are no mistakes
+    // A README and unfinished copies are not mistakes
     fs::write(store.join("README.md"), "our baselines").unwrap();
     fs::create_dir(store.join(".other.partial")).unwrap();
     let one = zklockbench_results::baselines(&store).unwrap().swap_remove(0).dir;

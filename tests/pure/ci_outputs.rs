@@ -360,7 +360,7 @@ fn the_dashboard_queries_only_metrics_and_labels_that_a_run_exports() {
 }
 
 #[test]
-fn prometheus_own_tool_accepts_metrics_and_the_queries_of_the_dashboard() {
+fn promtool_accepts_the_metrics_and_the_queries_of_the_dashboard() {
     if !depth::is_long() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Recorded repetitions, resampled many times: noise is no regression, and a fifth longer is one.
+//! Recorded repetitions, resampled many times: noise is not a regression, and a fifth longer is one.
 //!
 //! `tests/data/compare/quick-24.csv` contains the metrics of every valid repetition of two consecutive runs of
 //! `scenarios/quick.toml` with `--repetitions 12`, on a virtual machine with two processors that was also compiling.

@@ -251,7 +251,7 @@ impl World {
         (behind != 0).then(|| own + 1 + u8::try_from(behind.trailing_zeros()).unwrap())
     }
 
-    /// The normal form of equivalent worlds, without anything that no client can see any more.
+    /// The normal form of equivalent worlds, without anything that clients can no longer see.
     fn normal(mut self) -> Self {
         let last = self.states.len() - 1;
         for client in &mut self.clients {
@@ -301,7 +301,7 @@ impl World {
         (from..).zip(self.states[usize::from(from)..].iter().copied())
     }
 
-    /// The world with a client at that step, with that view.
+    /// The world with a client at `step`, with `view`.
     fn with(&self, client: usize, view: u8, step: Step) -> Self {
         let mut world = self.clone();
         world.clients[client].view = view;
@@ -309,12 +309,12 @@ impl World {
         world.normal()
     }
 
-    /// The world with a client at that step, with an unchanged view.
+    /// The world with a client at `step`, with an unchanged view.
     fn at(&self, client: usize, step: Step) -> Self {
         self.with(client, self.clients[client].view, step)
     }
 
-    /// The world after a client's cycle has ended in any way.
+    /// The world after a client's cycle, however it ended.
     fn after_turn(mut self, client: usize) -> Self {
         self.clients[client].step = Step::Idle;
         self.clients[client].turns_left -= 1;
@@ -482,7 +482,7 @@ impl Protocol {
         (after, own)
     }
 
-    /// The world after a client continues whose connection was lost during the join.
+    /// The world after a client that lost its connection during the join continues.
     fn resolves(&self, world: &World, number: usize) -> World {
         if !self.is_marked {
             // The session ends, its node disappears with it some time later, and the client starts again.

@@ -440,7 +440,7 @@ fn the_whole_comparison_is_a_gate_if_no_other_gate_covers_it() {
     );
 }
 
-/// Number of trials after which the run is lost by those gates, and the reason; `None` if it may continue to its end.
+/// Number of trials after which a gate can no longer pass, and the reason; `None` if the run may continue to its end.
 fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Option<(usize, String)> {
     let known = Known { figures: &figures::cards(), cells: None };
     let gate = |text: &&str| Gate { name: None, condition: parse(text, known).unwrap() };

@@ -445,7 +445,7 @@ fn the_same_question_has_the_same_answer() {
 }
 
 #[test]
-fn the_curve_spans_a_quarter_of_the_rate_to_beyond_the_objective() {
+fn the_curve_starts_at_a_quarter_of_the_rate_and_ends_beyond_the_objective() {
     let evidence = sound();
     // Given a load that fits
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);

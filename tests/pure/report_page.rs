@@ -108,7 +108,7 @@ fn a_constant_metric_still_has_an_axis() {
             trial.histograms.insert(measure, records::histogram(&[1_000; 50]));
         }
     });
-    // Then they have a position
+    // Then every chart can place them
     assert!(!page(&[stored]).contains("NaN"));
 }
 

@@ -66,7 +66,7 @@ fn each_scenario_starts_with_purpose_expectation_and_source() {
     }
 }
 
-/// Editors find the schema beside the scenarios, also in a package or beside the output of `zklockbench schema`.
+/// Editors find the schema beside the scenarios, in a package too, and beside the output of `zklockbench schema`.
 #[test]
 fn each_scenario_points_editors_to_the_schema() {
     let schema = zklockbench_scenario::schema(&zklockbench_locks::cards(), &fault::cards());

@@ -27,7 +27,7 @@ impl Bench {
         bench
     }
 
-    /// A bench with this as its `scenario.toml`.
+    /// A bench with `scenario` as its `scenario.toml`.
     pub fn with(scenario: &str) -> Self {
         let bench = Self::new();
         bench.scenario(scenario);

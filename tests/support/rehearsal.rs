@@ -180,7 +180,7 @@ impl Subject {
         lines
     }
 
-    /// Returns how many are inside after the second of three waiters has left.
+    /// Returns the number of holders after the second of three waiters has left.
     pub async fn inside_after_the_middle_has_left(&self) -> usize {
         let scene = scene(shared()).await;
         let mut waits = self.line_up(&scene, &[Write; 4]).await;

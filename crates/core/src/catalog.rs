@@ -202,7 +202,7 @@ impl Protection {
 pub enum Holders {
     One,
     ReadersOrOneWriter,
-    /// At most as many holders as the value of the parameter with this name.
+    /// The maximum number of holders is the value of the parameter with this name.
     Leases(&'static str),
 }
 

@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn reused_process_id_is_not_taken_for_a_server() {
         assert!(of("/nowhere/zklockbench-ensemble-x".into()).alive().is_empty());
-        // A process that only reads one of the server's files is no server, either.
+        // A process that only reads one of the server's files is not a server, either.
         let place = tempfile::tempdir().unwrap();
         let cfg = place.path().join("server-1").join("zoo.cfg");
         std::fs::create_dir(cfg.parent().unwrap()).unwrap();

@@ -322,7 +322,7 @@ async fn start(local: &Local, number: usize) -> Done {
 
 fn is_free(local: &Local, number: usize) -> Done {
     let mut server = local.server(number)?;
-    // The server's own process is no reason to wait; `launch` reports it.
+    // The server's own process is not a reason to wait; `launch` reports it.
     if server.is_running() {
         return Ok(());
     }

@@ -427,7 +427,7 @@ impl Play<'_, '_> {
         self.stage.progressed.elapsed() > self.stage.world.pace.stuck_after / PATIENCE
     }
 
-    /// Whether contenders send messages without making progress for too long, as a waiter that polls.
+    /// Whether contenders have sent messages without progress for too long, as a polling waiter does.
     fn polls_in_vain(&mut self) -> bool {
         let is_late = self.stage.progressed.elapsed() > POLLS * self.stage.world.pace.stuck_after;
         let is_held_up = self.stage.all.iter().any(|one| one.is_frozen || one.delayed.is_some());

@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// Discards the schedules that have not begun; returns how many.
+    /// Discards the schedules that have not begun; returns their number.
     pub fn forget(&self) -> usize {
         std::mem::take(&mut *locked(&self.jobs.waiting)).len()
     }

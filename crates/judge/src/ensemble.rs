@@ -76,7 +76,7 @@ impl LockView {
         }
     }
 
-    /// Several contenders may hold by one node in succession, and only the last one releases it.
+    /// Several contenders may hold the lock through one node in succession; only the last one releases the node.
     fn enters(&mut self, contender: usize, node: i64, deleted: i64) {
         self.released.retain(|(_, other, _)| *other != node);
         self.inside.insert(contender, (node, deleted));
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn shared_node_is_released_by_its_last_holder() {
-        // The first has left and acquires again while the second holds by the same node.
+        // The first has left and acquires again while the second holds the lock through the same node.
         let first = Grant { zxid: Some(1), left: Some(200), ..grant(0, 1, 100) };
         let second = Grant { left: Some(400), ..grant(1, 1, 300) };
         let again = Grant { zxid: Some(11), called: 250, left: Some(600), ..grant(0, 11, 500) };
@@ -362,7 +362,7 @@ mod tests {
             (3, 2),
             "38 of 50 ms and 76 of 90 ms make more than one and a half"
         );
-        // A hold that is no longer than the difference that clocks may have is no evidence.
+        // A hold no longer than the possible difference between clocks is not evidence.
         let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];
         assert_eq!(compared(&grants, &lives, LockKind::Mutex).contested, 0);

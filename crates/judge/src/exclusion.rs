@@ -108,8 +108,7 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
     };
 }
 
-/// The verdict, or *unknown* if others interfered with the trial: no lock can keep others from deleting its
-/// nodes.
+/// The verdict, or *unknown* if another client interfered: no lock can prevent other clients from deleting its nodes.
 fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     match trial.interference.first() {
         Some(first) => Verdict::Unknown(vec![format!("interference: {first}")]),

@@ -193,7 +193,7 @@ impl<T> Inside<T> {
         self.stays.insert(key, Stay { claim, since, evidence, who });
     }
 
-    /// Ends the certainty of a stay, which is no evidence from then on.
+    /// Ends the certainty of a stay, which is not evidence from then on.
     pub fn doubt(&mut self, key: u64, at: u64) {
         let Some(stay) = self.stays.get_mut(&key) else { return };
         if std::mem::replace(&mut stay.evidence, Evidence::Doubtful) == Evidence::Certain {
@@ -263,12 +263,12 @@ impl<T> Inside<T> {
     }
 }
 
-/// A hold by a node with a known end.
+/// A hold with a node and a known end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeHold {
     pub contender: usize,
     pub claim: LockClaim,
-    /// Node of the hold: holds by the same node are one.
+    /// Node of the hold; holds with the same node are one.
     pub node: i64,
     pub from: u64,
     pub until: u64,

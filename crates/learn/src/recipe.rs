@@ -39,7 +39,7 @@ worded! {
         ReadersWriters = "readers-writers queue",
         /// Hadoop's `ActiveStandbyElector`.
         Hadoop = "Hadoop HA election",
-        /// ClickHouse's abandonable locks, which are no queue.
+        /// ClickHouse's abandonable locks, which do not form a queue.
         ClickHouse = "ClickHouse block locks",
         /// A queue of sequential nodes with unfamiliar names.
         Sequential = "sequential queue",

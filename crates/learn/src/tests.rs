@@ -271,7 +271,7 @@ fn lease_belongs_to_the_thread_that_holds_the_inner_queue() {
 }
 
 #[test]
-fn inner_queue_of_a_semaphore_is_no_lock_even_before_the_first_lease() {
+fn inner_queue_of_a_semaphore_is_not_a_lock_even_before_the_first_lease() {
     let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
     let lease = format!("/pool/leases/_c_{GUID}02-lease-0000000001");
     let mut story = Story::default();

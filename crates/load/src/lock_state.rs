@@ -115,7 +115,7 @@ impl Release {
 }
 
 impl LockState {
-    /// A free lock of that kind. For a semaphore, each contender requests this many leases.
+    /// A free lock of `kind`. For a semaphore, each contender requests `leases`.
     #[cfg(test)]
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
         Self::among(Arc::new(Presences::of(contenders)), 0, path, kind, leases)
@@ -277,7 +277,7 @@ impl LockState {
         }
     }
 
-    /// Requested and possible total hold time in a measured phase of that length; `None` if the holds fit.
+    /// Requested and possible total hold time in the measured phase; `None` if the holds fit.
     pub fn impossible_holds(&self, measured_us: u64) -> Option<(u64, u64)> {
         let asked_us = self.asked_us.load(Ordering::Relaxed);
         let possible_us = measured_us.saturating_mul(self.capacity as u64);

@@ -13,7 +13,7 @@ use zklockbench_zk::{EventKind, Message, MessageKind, Messages};
 
 /// Maximum number of contenders whose messages are kept for one overlap.
 const INSIDE: usize = 8;
-/// Maximum number of overlaps with messages. Zombies, which are no violations, are among them.
+/// Maximum number of overlaps with messages. Includes zombies, which are not violations.
 const KEPT: usize = 4 * Trial::VIOLATIONS_KEPT;
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Overlaps {
             Traced { at, contender: None, kind: StepKind::Fault, what }
         });
         let mut all: Vec<Traced> = faults.chain(messages).collect();
-        // The order in which they are passed on: a request follows everything else of the same microsecond.
+        // In order of time; a request follows everything else of the same microsecond.
         all.sort_by_key(|one| (one.at, one.kind == StepKind::Request));
         all
     }

@@ -543,7 +543,7 @@ mod tests {
         // For a lock in parts, the latest part
         let parts = [node("part-0/n-0000000009", 7, 20), node("part-1/n-0000000004", 7, 21)];
         assert_eq!((waiting_node(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
-        // And the single node of a race is no waiting position
+        // And the single node of a race is not a waiting position
         assert_eq!(waiting_node(&[node("lock", 7, 10)], Some(7)), None);
     }
 

@@ -28,7 +28,7 @@ use zklockbench_zk::{CaughtUp, Target};
 
 /// Session timeout: the time for which a worker counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(6);
-/// Time for which the last worker waits for the others to leave.
+/// Time for which the last worker waits for the other workers to leave.
 const LEFT_WITHIN: Duration = Duration::from_secs(20);
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
 /// Maximum wait for other workers within a run: everything between two meetings ends by itself.
@@ -123,7 +123,7 @@ pub struct Rendezvous {
     target: Target,
     client: Client,
     root: String,
-    /// Maximum wait for the others at the first meeting.
+    /// Maximum wait for the other workers at the first meeting.
     patience: Duration,
     /// Requests and events of this worker's meetings since they were last taken.
     beside: Mutex<Beside>,

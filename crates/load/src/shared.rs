@@ -298,7 +298,7 @@ impl Shared {
         self.lock_states.used().map(|lock_state| lock_state.most_inside() as u64).max().unwrap_or(0)
     }
 
-    /// Utilisation of the locks in a measured phase of that length; `None` if several holders may share one.
+    /// Utilisation of the locks over `measured_us`; `None` if several holders may share one.
     pub fn utilisation(&self, measured_us: u64) -> Option<Utilisation> {
         if self.kind != LockKind::Mutex || measured_us == 0 || !self.entry.card.guarantees.exclusive {
             return None;

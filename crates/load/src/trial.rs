@@ -392,7 +392,7 @@ impl<'a> Conductor<'a> {
         if asks { fresh::nodes_left(&self.shared, &self.environment.target).await } else { None }
     }
 
-    /// Fresh servers of the suite are far from the end of any counter, unless a fault moves them there.
+    /// Empty for the suite's fresh servers, whose counters are far from their end unless a fault advances them.
     async fn counters_near_end(&self) -> Vec<NearEnd> {
         let is_fresh = self.environment.local.is_some() && !self.shared.has_faults();
         if is_fresh || self.is_lost() || !self.shared.slice.leads() {

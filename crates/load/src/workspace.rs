@@ -414,8 +414,8 @@ impl Leftover {
         self.shows_life &= other.shows_life;
     }
 
-    /// Reason why the run may still be in progress: a session of it is alive or, without a sign of life, it
-    /// has created a node in the last 10 minutes.
+    /// Reason why the run may still be in progress: one of its sessions is alive. A run of an older version may also
+    /// have none; it counts as in progress if it created a node in the last 10 minutes.
     pub fn alive(&self, now: SystemTime) -> Option<Alive> {
         if self.ephemeral > 0 {
             return Some(Alive::Sessions(self.ephemeral));

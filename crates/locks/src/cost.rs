@@ -108,7 +108,7 @@ pub fn counted_two_back_queue(n: u64) -> BatchCost {
     BatchCost { names_returned, ..joined_by_count(created, 1, n) }
 }
 
-/// A semaphore that is a queue. A waiter watches as many nodes before it as there are leases, and lists again when the
+/// A semaphore based on a queue. A waiter watches as many nodes before it as there are leases, and lists again when the
 /// first of them is gone.
 pub fn queue_semaphore(leases: u64, n: u64) -> BatchCost {
     let waiting = n.saturating_sub(leases);

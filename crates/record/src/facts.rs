@@ -41,7 +41,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Whether it comes before a moment at that time. A contender acts on replies of the same microsecond.
+    /// Whether the step precedes a contender's action at `moment`. A contender acts on replies of the same microsecond.
     fn is_before(&self, moment: Stamp) -> bool {
         self.at < moment || self.at == moment && self.kind != StepKind::Request
     }

@@ -170,7 +170,7 @@ impl RunOutcome {
 pub struct Precision {
     /// Requested maximum half-width of each 95 % confidence interval.
     pub asked: f64,
-    /// Whether every combination of strategy and contenders meets it.
+    /// Whether every combination of strategy and contenders reached the requested half-width.
     pub reached: bool,
     /// Completed rounds: repetitions of each combination.
     pub rounds: u32,

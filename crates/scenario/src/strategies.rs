@@ -82,7 +82,7 @@ fn from_table<'c>(
     let mut spread = None;
     let card = match table.remove("driver") {
         Some(driver) => {
-            // Controls how the driver runs, so it is no parameter of its locks.
+            // Controls how the driver runs, so it is not a parameter of its locks.
             if let Some(value) = table.remove(PROCESSES) {
                 let read = plain(&value).and_then(|value| processes(&value));
                 spread = sink.checked(value.span(), read);

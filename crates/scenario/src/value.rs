@@ -61,7 +61,7 @@ impl<K: Kind<Value: Default>> Default for Is<K> {
 
 impl<'de, K: Kind> Deserialize<'de> for Is<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Errors in a newtype get the position of its value, also inside a list.
+        // Errors in a newtype get the position of its value, even inside a list.
         deserializer.deserialize_newtype_struct("Is", Read(PhantomData))
     }
 }

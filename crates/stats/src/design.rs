@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_every_design_miss_the_truth_no_more_often_than_asked() {
+    fn intervals_of_every_design_miss_the_true_value_no_more_often_than_specified() {
         for design in [Design::Independent, Design::Pairs, Design::One] {
             for (count, outside) in [(6, 0.05), (8, 0.0125), (8, 0.05), (12, 0.05), (15, 0.2)] {
                 let missed = missed(design, count, outside);

@@ -217,7 +217,7 @@ mod tests {
                 let access = Access { tls: Some(tls), ..Access::default() };
                 let target = Target { connect: "127.0.0.1:1".into(), access };
                 let failure = target.client(Duration::from_millis(300)).await.unwrap_err();
-                // Without any, the library fails with "bad arguments: no tls ca"
+                // Without a trusted CA, the library fails with "bad arguments: no tls ca"
                 assert!(matches!(failure, Failure::NotConnected(_)), "{failure}");
             }
             Err(error) => assert!(error.to_string().contains("--tls-ca"), "{error}"),

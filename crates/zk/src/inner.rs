@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn undated_event_is_kept_with_the_zxid_known_at_its_watch() {
+    fn undated_event_is_kept_with_the_zxid_known_when_its_watch_was_set() {
         let news = News::default();
         let notification = |zxid| Notification {
             kind: EventKind::DataChanged,

@@ -62,7 +62,7 @@ impl NodeName {
     }
 }
 
-/// A ring of the last messages of a contender, also across its sessions. Other threads read it.
+/// A ring of the last messages of a contender, across all its sessions. Other threads read it.
 #[derive(Debug, Default)]
 pub struct Messages(Mutex<Latest>);
 

@@ -33,7 +33,7 @@ pub struct Tls {
     pub files: TlsFiles,
     /// Name that the servers' certificates must have, instead of the host in the connect string.
     pub(super) server_name: Option<ServerName<'static>>,
-    /// Whether the hosts in the connect string are not the names in the servers' certificates.
+    /// Whether the hosts in the connect string differ from the names in the servers' certificates.
     pub has_other_names: bool,
 }
 

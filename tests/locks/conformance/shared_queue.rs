@@ -32,7 +32,7 @@ fn newcomer_during_a_release_is_served_in_time_and_not_early() {
     });
 }
 
-/// Acquires and releases, asserting each time that no other contender is inside; returns how often.
+/// Acquires and releases, asserting each time that no other contender is inside; returns the number of acquisitions.
 async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell<i32>>) -> i32 {
     let mut acquired = 0;
     while left.get() > 0 {

@@ -137,7 +137,7 @@ pub fn holds(condition: &str, figures: &Lookup<'_>) -> Result<Option<bool>, Stri
 fn check(text: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name, sign, limit @ ..] = words.as_slice() else {
-        return Err(format!("`{text}` is not a metric, a relation and a limit"));
+        return Err(format!("expected a metric, a relation and a limit, found `{text}`"));
     };
     let relation = Relation::ALL.into_iter().find(|one| one.sign() == *sign);
     let relation = relation.ok_or_else(|| format!("`{sign}` in `{text}` is not a relation"))?;

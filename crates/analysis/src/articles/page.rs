@@ -76,8 +76,8 @@ pub fn overview(decisions: &Decisions) -> String {
     }
     text += "\n## The comparison as printed\n\n\
              [drivers/articles](../drivers/README.md#included-drivers) rebuilds the articles' Java classes step by step. This command \
-             repeats the comparison of the three strategies (A3) by these classes and by this suite's, side by side, in about six \
-             minutes; claims 24 and 25 show what it found:\n\n\
+             repeats the comparison of the three strategies (A3) with these classes and with this suite's locks, side by side, in about \
+             six minutes; claims 24 and 25 show what it found:\n\n\
              ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n\n\
              Scenarios, options and gates also take the article's names: `parent-node-watch` is `parent-watch`, `child-watch`, \
              `child-node-watch`, `node-watch` and `previous-node-watch` are `predecessor-watch`. Results keep our names.\n";

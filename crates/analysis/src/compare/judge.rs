@@ -326,7 +326,7 @@ pub enum Regression {
 }
 
 impl Regression {
-    /// The verdict, with this reason. An inconclusive result is no evidence against a regression, so it is unknown.
+    /// The verdict, with this reason. An inconclusive result is not evidence against a regression, so it is unknown.
     pub fn verdict(self, why: &str) -> Verdict {
         match self {
             Self::No => Verdict::Held,

@@ -29,7 +29,7 @@ impl Side {
     /// Reads a run directory, or all run directories in a directory, by name. Hidden directories belong to unfinished
     /// runs and are skipped. An unreadable directory is an error, because leaving it out would change the side.
     ///
-    /// # Errors [`Error::Usage`] if a directory is no run, is incomplete, has another version, was changed, or contradicts
+    /// # Errors [`Error::Usage`] if a directory is not a run, is incomplete, has another version, was changed, or contradicts
     /// itself; [`Error::Environment`] if a file cannot be read.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let within = layout::runs_in(path)?;

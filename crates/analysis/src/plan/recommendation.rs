@@ -14,7 +14,7 @@ use zklockbench_core::verdict::Verdict;
 
 /// Factor within which two maximum rates count as equal, because measurements are no more precise.
 const SAME_ROOM: f64 = 1.15;
-/// The same for requests per acquisition, which depend on chance in a trial.
+/// Factor within which requests per acquisition count as equal, because they vary by chance between trials.
 const SAME_COST: f64 = 1.05;
 
 /// The recommended strategy.

@@ -34,7 +34,7 @@ const ENDS: usize = 19;
 const FEW: usize = 5;
 /// Number of bisection steps towards the limit.
 const STEPS: u32 = 7;
-/// Multiples of the rate at which the search for a rate that surely meets the objective starts.
+/// Multiples of the rate from which to search for a rate that certainly meets the objective.
 const LOWER: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
 /// Largest factor on the clients of a closed load.
 const CLIENTS_MOST: f64 = 16.0;
@@ -133,7 +133,7 @@ impl Search<'_> {
             return Verdict::Held;
         }
         Verdict::unknown(format!(
-            "{} would wait at a lock, but {} at most were measured, and each waiter makes a handoff longer",
+            "{} would wait at a lock, but at most {} were measured, and each waiter makes a handoff longer",
             number(waiting),
             number(self.fit.range.waiting_to)
         ))
@@ -225,7 +225,7 @@ impl Search<'_> {
         }
     }
 
-    /// The largest factor on the rate that meets the objective. `from` must meet it.
+    /// The largest factor on the rate that meets the objective; `from` must meet the objective.
     fn last_that_holds(&self, from: f64, by: By) -> Last {
         let keeps_at = |factor: f64| self.keeps_at(self.load.clone().times(factor), by);
         let (mut holds, mut breaks) = (from, 2.0 * from);

@@ -13,19 +13,19 @@ use super::series::{Decision, Point, Sample, Series, State};
 pub enum Edge {
     /// Between two measured values.
     Between {
-        /// Last value that meets it.
+        /// Last value that meets the objective.
         kept: f64,
-        /// First value that misses it.
+        /// First value that misses the objective.
         missed: f64,
         /// Inconclusive values in between.
         undecided: Vec<f64>,
     },
-    /// All points meet it.
+    /// All points meet the objective.
     AllKept {
         /// Largest value.
         up_to: f64,
     },
-    /// No point meets it.
+    /// No point meets the objective.
     NoneKept {
         /// Smallest value.
         from: f64,

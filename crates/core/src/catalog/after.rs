@@ -34,9 +34,9 @@ impl Event {
             }
             Self::CreateRequestLost => "The connection breaks before that request reaches the server.",
             Self::CreatesExhausted => {
-                "That request is lost each time that the lock sends it, but of the last one only the \
-                 reply. The number is how often the lock sends it; without a number, the lock never gives \
-                 up, and three are lost."
+                "The create is lost on every attempt except the last, of which only the reply is lost. The \
+                 number is how many attempts the lock makes; without a number, the lock never gives up, and \
+                 three are lost."
             }
             Self::ListReplyLost => {
                 "The reply to its first list after that is lost. Another contender holds the lock, and the \

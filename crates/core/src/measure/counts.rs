@@ -126,7 +126,7 @@ added_up!(Notifications {
 pub struct Counts {
     /// Requests sent.
     pub requests: PerRequest,
-    /// Requests that the server answered with success.
+    /// Requests that succeeded.
     pub succeeded: PerRequest,
     /// Writes inside successful multis; the servers count each of them.
     pub written_by_multis: u64,
@@ -186,7 +186,7 @@ struct CountsInFile {
     unseen: u64,
     /// Requests sent, by the name of their kind.
     requests: Option<PerRequest>,
-    /// Requests that the server answered with success, by the name of their kind.
+    /// Requests that succeeded, by the name of their kind.
     succeeded: Option<PerRequest>,
     /// Writes inside successful multis.
     written_by_multis: Option<u64>,
@@ -288,7 +288,7 @@ pub struct WireCounts {
     pub other_requests: BTreeMap<String, u64>,
     /// Operations inside multis, by their ZooKeeper name.
     pub parts_of_multis: BTreeMap<String, u64>,
-    /// Requests that the server answered with success, by the name of their kind.
+    /// Requests that succeeded, by the name of their kind.
     pub succeeded: PerRequest,
     /// Notifications.
     pub notifications: Events,

@@ -150,7 +150,7 @@ impl Figure {
         let find = |name: &str, is: fn(&FigureCard) -> bool| {
             plain.iter().find(|card| card.name == name && is(card)).map(|card| Self::Plain(card))
         };
-        // `summary.csv` also uses the name of a rate.
+        // A rate is also accepted with its unit, as `summary.csv` names it.
         let rate = || find(text.strip_suffix("_per_s")?, |card| card.unit == Unit::PerSecond);
         if let Some(figure) = find(text, |_| true).or_else(rate) {
             return Ok(figure);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn rarest_shown_leaves_ten_samples_beyond_it() {
+    fn rarest_shown_sample_has_ten_samples_beyond_it() {
         let of = |count: u64| both(&(1..=count).collect::<Vec<_>>(), &[]);
         assert_eq!(
             [5, 10, 50, 1_000, 20_000].map(|count| of(count).rarest_shown()),

@@ -256,7 +256,7 @@ impl Links for Compose {
         let address = self.address(server)?;
         match admin::ruok(&address, state::PATIENCE).await {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
-                "server {server} is in no network: it and the others cannot connect to each other, and {address} refuses"
+                "server {server} is cut off: it and the other servers cannot connect to each other, and {address} refuses connections"
             )),
             _ => Err(format!("{address} still reaches server {server}")),
         }

@@ -74,7 +74,7 @@ impl Compose {
     /// Checks a Compose file without creating anything. Returns a reason if this machine cannot check it.
     ///
     /// # Errors
-    /// Usage if it is no Compose file or has too many services.
+    /// Usage if `file` is not a Compose file or has too many services.
     pub async fn check(file: &Path) -> Result<Option<String>, Error> {
         readable(file)?;
         match installed_compose().await {

@@ -2,7 +2,7 @@
 //! a setting.
 //!
 //! The proxy knows clients by the address they connect to: each may have its own listeners ([`Proxy::connect_for`]). So a
-//! client's settings apply from the first byte of any connection, also in a new session. The proxy reads the frames that pass and
+//! client's settings apply from the first byte of any connection, even in a new session. The proxy reads the frames that pass and
 //! changes none of them. Anything else (four-letter commands, TLS) passes untouched.
 //!
 //! All work is done on one thread. Timers are late by about a millisecond, never early. A client sees the proxy's sockets instead
@@ -119,12 +119,12 @@ impl Proxy {
         self.table.in_force(who)
     }
 
-    /// Resets connections, losing data in flight; returns how many. Done once [`Proxy::connections`] drops them.
+    /// Resets connections, losing data in flight; returns their number. Done once [`Proxy::connections`] drops them.
     pub fn reset(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Reset)
     }
 
-    /// Closes connections on both sides, as when a client crashes, losing data in flight; returns how many. Done once
+    /// Closes connections on both sides, as when a client crashes, losing data in flight; returns their number. Done once
     /// [`Proxy::connections`] no longer counts them.
     pub fn cut(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Cut)

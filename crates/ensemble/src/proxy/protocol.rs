@@ -1,5 +1,5 @@
 //! The part of ZooKeeper's protocol that the proxy reads: frames in a stream of bytes, requests and replies,
-//! and the effects of requests on nodes, also for each part of a multi.
+//! and the effects of requests on nodes, including each part of a multi.
 
 use zklockbench_core::jute::Reader;
 use zklockbench_core::measure::RequestKind;

@@ -18,7 +18,7 @@ const AGES: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Target of a setting: existing connections and new ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Who {
-    /// All connections, also those without a session.
+    /// All connections, including those without a session.
     All,
     /// Connections of the client with this number; see [`Proxy::connect_for`].
     ///

@@ -183,7 +183,7 @@ pub struct HistoryEnd {
     pub evidence: Sensitivity,
 }
 
-/// A count of a lock, and the sentence for it.
+/// A count in a lock's report, and the description printed with it.
 type Reason = (fn(&LockReport) -> u64, &'static str);
 
 const VIOLATED: &[Reason] = &[
@@ -223,7 +223,7 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
     (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
 }
 
-/// Why a run may be held although its history is unknown, and a way to check.
+/// Why a run's verdict may be *held* although that of its history is *unknown*, and how to check.
 const TOLD_BY_MORE: &str = "a history shows neither waits within a process nor the servers' transaction \
     logs: a run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
 

@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_beyond_the_limit_are_weighed_as_unknown() {
+    fn holders_beyond_the_limit_are_counted_as_unknown() {
         let most = LOOKED_AT as u64;
         for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
             let mut occupancy = Occupancy::new(LockKind::Semaphore(u32::MAX));

@@ -72,7 +72,7 @@ impl LockHolds {
     pub fn grant(&mut self, grant: Grant) {
         self.note_order(grant.clock, grant.token);
         self.supersede(grant.who, grant.token);
-        // Threads that alternate on one node hold by the same token; for the ensemble, that is one hold.
+        // Threads that alternate on one node share a token; for the ensemble, theirs is one hold.
         if let Some((_, holder)) = self.kept.get_mut(&grant.token) {
             *holder = grant.who;
             return;
@@ -93,7 +93,7 @@ impl LockHolds {
         }
     }
 
-    /// A contender holds by a new token, so its previous one will get no more events.
+    /// A contender has a new token, so its previous one will get no more events.
     fn supersede(&mut self, who: usize, token: i64) {
         let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
         if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)

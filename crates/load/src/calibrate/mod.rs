@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn floor_with_too_few_handoffs_is_not_stated() {
+    fn floor_with_too_few_handoffs_is_not_reported() {
         let stated = stated(handoffs(3), Duration::from_millis(1_200), None, &[]);
         assert_eq!(stated.handoff, None);
         let why = stated.missing.unwrap();

@@ -16,7 +16,7 @@ use zklockbench_zk::{Failure, Names, NodeKind, Session, SessionState};
 
 pub const ARTICLE: &str = "article";
 
-/// Name of all their nodes, without the number.
+/// Name that the articles' classes give to every node, without the number.
 const PREFIX: &str = "temp";
 
 pub const WATCHING_CLASS: Param = Param {

@@ -144,7 +144,7 @@ impl PredecessorWatch {
             match patience.wait(fired(&mut set)).await? {
                 EventKind::NodeDeleted => {}
                 EventKind::SessionOver => return Err(Failure::SessionExpired.into()),
-                // Its watcher ignores any other event, and is not set again.
+                // The class's watcher ignores any other event, and is not set again.
                 _ => return patience.wait(pending()).await?,
             }
         }

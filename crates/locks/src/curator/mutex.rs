@@ -62,7 +62,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     BatchCost { open: has_word(params, "revocation", revocation::ASKED), ..cost }
 }
 
-/// One owner's mutex, also a part of other locks.
+/// One owner's mutex; also used as a part of other locks.
 pub struct CuratorMutex {
     queue: CuratorQueue,
     /// Node by which this owner holds, and how often it has acquired the lock.

@@ -444,7 +444,7 @@ impl Line {
         let answer: Answer =
             serde_json::from_slice(line).map_err(|error| format!("not an answer: {error}"))?;
         if answer.ok.is_some() == answer.err.is_some() {
-            return Err("an answer has one of `ok` and `err`".into());
+            return Err("an answer must have either `ok` or `err`".into());
         }
         Ok(Self::Answer(Box::new(answer)))
     }

@@ -17,7 +17,7 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
         |cell: &Cell<'_>| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
     let contenders = view.best_common_count(has).ok_or_else(|| {
         match view.cells.iter().any(|cell| cell.has_samples(measure)) {
-            true => format!("the queue grew, so that each {name} only shows how long the trial was"),
+            true => format!("the queue grew, so each {name} depends on the length of the trial"),
             false => format!("no trial measured a {name}"),
         }
     })?;

@@ -45,7 +45,7 @@ impl<'c, R> Columns<'c, R> {
         self.numbers(column.heading, read).spare(column.spare).explained(column.explained)
     }
 
-    /// Sets the order of omission of the last column if space is short: the largest first.
+    /// Sets the rank of the last column for omission if space is short; the largest rank goes first.
     pub fn spare(mut self, spare: u8) -> Self {
         if let Some(entry) = self.0.last_mut() {
             entry.column.spare = spare;

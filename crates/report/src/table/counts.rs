@@ -69,7 +69,7 @@ pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Option<Gr
             each(row, counted.bytes_sent + counted.bytes_received)
         })
         .spare(3);
-    let note = || format!("Requests per acquisition: {HOW}; {}. A watch: the read sets one.", turns(rows));
+    let note = || format!("Requests per acquisition: {HOW}; {}; watch: the read also sets one.", turns(rows));
     (!rows.is_empty()).then(|| columns.grid("Requests by kind", count, rows).noted(note()))
 }
 

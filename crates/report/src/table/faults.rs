@@ -37,7 +37,7 @@ fn with_times<'c, 'v>(columns: Columns<'c, Row<'v>>) -> Columns<'c, Row<'v>> {
         .explained("1 of 2 means that the effect of only one was seen")
         .numbers("election", |row| of_faults(row, |it| Value::or_missing(it.elected_us, micros)))
         .spare(1)
-        .explained("longest time from a fault to the first sight of a new leader")
+        .explained("longest time from a fault until a new leader was seen")
         .numbers("longest gap", |row| of_faults(row, longest_gap))
         .spare(1)
         .explained("longest time between two acquisitions around a fault")

@@ -192,7 +192,7 @@ pub(crate) fn ensemble(plan: &PlanFile) -> Option<Grid> {
     let columns = Columns::<&Answer>::new()
         .words("strategy", |answer| answer.strategy.as_str())
         .numbers("sessions", |answer| of_prediction(answer, |one| Value::Amount(one.sessions.high)))
-        .explained("the most in use at a time, in 19 of 20 simulations")
+        .explained("maximum in use at once, in 19 of 20 simulations")
         .numbers("waiting", |answer| of_prediction(answer, |one| Value::Amount(one.waiting.middle)))
         .explained("for a lock, at a time, on average")
         .numbers("watches", |answer| Value::or_missing(answer.watches, Value::Amount))

@@ -231,7 +231,7 @@ fn of_open_load(trial: &Trial) -> Vec<(&'static str, Option<String>)> {
         trial.steady.as_ref().and_then(|steady| steady.grows_per_s()).map(|grows| {
             format!("the queue grew by {} a second, so waits have no percentiles", number(grows))
         });
-    // Failed tries are no missed acquisitions.
+    // Failed tries are not missed acquisitions.
     let rates = OFFERED.of(trial).zip(THROUGHPUT.of(trial)).filter(|_| !trial.spec.only_tries());
     let missed = rates.filter(|(due, achieved)| *achieved < Arrived::ACHIEVED * due);
     let missed = missed.map(|(due, achieved)| {

@@ -107,7 +107,7 @@ impl Inner {
             return Err(format!("more than {most} events in a second"));
         }
         drop(events);
-        // A client's requests through a session that it opened itself are no interference.
+        // A client's requests through a session that it opened itself are not interference.
         event.session.as_deref().and_then(session_id).into_iter().for_each(zklockbench_zk::note_own_session);
         match event.what {
             What::Connected if states.borrow().is_terminated() => {
