@@ -47,7 +47,9 @@ pub struct Cli {
     #[arg(long, global = true, display_order = 904, hide_short_help = true, value_name = "WHEN", value_enum,
           default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
-    /// Write each step to standard error, with the time since the start: servers, trials, faults. Twice: sessions too
+    /// Log each step; -vv logs sessions too
+    ///
+    /// Steps of servers, trials and faults go to standard error, each with the time since the start.
     #[arg(long, short, global = true, display_order = 905, action = ArgAction::Count)]
     pub verbose: u8,
     #[command(subcommand)]

@@ -340,7 +340,7 @@ mod tests {
         for (default, why) in [
             (json!(-1), "not a whole number"),
             (json!("slow"), "neither a time"),
-            (json!([]), "neither a number"),
+            (json!([]), "not a number"),
         ] {
             let error = with_parameters(&json!({ "p": { "default": default } })).unwrap_err();
             assert!(error.contains("driver `my`: parameter `p`") && error.contains(why), "{error}");
