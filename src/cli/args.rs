@@ -50,7 +50,7 @@ pub struct Cli {
     /// Log each step; -vv logs sessions too
     ///
     /// Steps of servers, trials and faults go to standard error, each with the time since the start.
-    #[arg(long, short, global = true, display_order = 905, action = ArgAction::Count)]
+    #[arg(long, short, global = true, display_order = 905, hide_short_help = true, action = ArgAction::Count)]
     pub verbose: u8,
     #[command(subcommand)]
     pub command: Command,
