@@ -14,7 +14,7 @@ use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::history::LinePosition;
 use zklockbench_record::{
-    Cause, EnsembleOrder, Evidence, Excused, Facts, Holder, Judged, KeptOut, Parts, Trial, Violation,
+    Cause, EnsembleOrder, Evidence, Excused, Facts, Holder, Judged, KeptOut, Parts, Stuck, Trial, Violation,
 };
 
 /// Judges one trial. A trial that just ended still has its facts, which are consumed; a stored trial is
@@ -341,12 +341,19 @@ fn describe(trial: &Trial) -> String {
 ///
 /// A lock that searches for its node only once can create a second one, if a server hid the first or applied
 /// it late. Every contender that waits for the first node is then stuck: its own contender, and the one
-/// behind it.
+/// behind it. If an acquire with the second node had ended by then, its contender may wait elsewhere, as in the
+/// process's own lock: then the first node is left at the end.
 pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);
     let waits_for_itself =
         |of: usize| trial.stuck.iter().any(|one| one.contender == of && one.blocker == Some(of));
-    let explained = trial.stuck.iter().all(|one| one.blocker.is_some_and(waits_for_itself));
+    let name =
+        |path: &str| path.split(" (").next().and_then(|path| path.rsplit('/').next().map(str::to_owned));
+    let is_left = |node: &str| trial.orphan_nodes.iter().any(|left| name(left) == name(node));
+    let waits_for_left =
+        |one: &Stuck| one.blocked_by.as_ref().or(one.node.as_ref()).is_some_and(|it| is_left(it));
+    let mut stuck = trial.stuck.iter();
+    let explained = stuck.all(|one| one.blocker.is_some_and(waits_for_itself) || waits_for_left(one));
     let is_hazard = card.guarantees.protection == Protection::Unsynced;
     (is_hazard && unanswered && explained).then_some(
         "after a lost response it looks for its node once, without a sync, and so created a second one",
