@@ -1,6 +1,6 @@
 //! `--metrics-push`: metrics sent to a remote-write receiver, such as Prometheus.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,6 +8,8 @@ use zklockbench_core::error::Error;
 use zklockbench_report::ci::remote_write::{self, Series};
 
 const WITHIN: Duration = Duration::from_secs(10);
+/// Most bytes that are read of an answer.
+const ANSWER: u64 = 64 * 1024;
 
 /// An address of a receiver: `http://HOST[:PORT]/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +69,7 @@ impl Receiver {
             stream.set_read_timeout(Some(WITHIN))?;
             stream.set_write_timeout(Some(WITHIN))?;
             stream.write_all(&[head.as_bytes(), &body].concat())?;
-            let mut lines = BufReader::new(&stream).lines();
+            let mut lines = BufReader::new((&stream).take(ANSWER)).lines();
             let status = lines.next().transpose()?.unwrap_or_default();
             let reason = lines.map_while(Result::ok).skip_while(|line| !line.is_empty()).nth(1);
             Ok((status, reason.unwrap_or_default()))
