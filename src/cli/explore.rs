@@ -340,7 +340,8 @@ fn write_case(
         trace: finding.trace.clone(),
     };
     let picture = picture(&finding.trace, finding.entry, finding.schedule.contenders);
-    let text = format!("{}\n\n{}{}\n", finding.sentence, picture.text(), picture.legend());
+    let said = format!("{}: {}", finding.fault.word(), finding.sentence);
+    let text = format!("{said}\n\n{}{}\n", picture.text(), picture.legend());
     let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
     let file = out.join(format!("{name}.json"));
     let write = |path: &Path, text: &str| {

@@ -15,7 +15,6 @@ use super::stage::{Direction, Stage, Status, Unexplored};
 use super::wire::{OperationKind, Request};
 use super::world::World;
 use zklockbench_core::error::Error;
-use zklockbench_core::units::capitalised;
 use zklockbench_core::worded;
 use zklockbench_record::StepKind;
 
@@ -540,7 +539,7 @@ impl Play<'_, '_> {
             }
             Fault::NodeLeft => format!("every contender had finished{nodes}"),
         };
-        capitalised(&format!("{after}{what}."))
+        format!("{after}{what}")
     }
 
     async fn clear(&mut self) {

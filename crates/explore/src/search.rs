@@ -334,8 +334,7 @@ impl Search<'_> {
         let known = self.findings.contains_key(&(class.to_owned(), fault));
         if !known && !self.happens_again(&outcome, fault)? {
             self.tally(class).flaky += 1;
-            let once = format!("{}, but did not recur: {}", fault.word(), outcome.sentence);
-            self.not_explored(once.trim_end_matches('.'), 1);
+            self.not_explored(&format!("{}, but did not recur: {}", fault.word(), outcome.sentence), 1);
             return Ok(());
         }
         let tally = self.tally(class);
