@@ -171,7 +171,6 @@ fn each_check_finds_a_lie() {
         ("ignores-cancel", "cancel", "the acquire was not answered"),
         ("does-not-close", "close", "although `close` was answered, its session still has"),
         ("hides-expiry", "lost session", "neither `expired` nor `lost` came"),
-        ("hides-its-new-session", "lost session", "without the new `session`"),
         ("stays", "end of input", "still running 5s after its input ended"),
     ]);
 }
@@ -202,6 +201,7 @@ fn every_other_lie_fails_its_own_check() {
         ("dies", "exclusion", "exit status 7; its last output: out of memory"),
         ("floods", "exclusion", "events in a second"),
         ("keeps-late-grants", "acquire timeout", "although its wait had ended, its session still has"),
+        ("hides-its-new-session", "lost session", "without the new `session`"),
         ("tells-another-password", "lost session", "or its password is different"),
     ]);
 }
