@@ -204,7 +204,7 @@ impl Play<'_, '_> {
             return Ok(());
         };
         match self.due(contender, &name) {
-            Some(decision) => self.fault(decision.victim.unwrap_or(contender), direction, &decision).await,
+            Some(decision) => self.fault(contender, direction, &decision).await,
             None => {
                 self.events.push((contender, name));
                 self.stage.deliver(contender, direction, false);
@@ -228,6 +228,7 @@ impl Play<'_, '_> {
         direction: Direction,
         decision: &Decision,
     ) -> Result<(), Unexplored> {
+        let contender = decision.victim.unwrap_or(contender);
         match &decision.act {
             Act::LoseRequest => {
                 self.fault_noted(contender, "the request is lost, and the connection breaks");
@@ -310,9 +311,7 @@ impl Play<'_, '_> {
     async fn end_hold(&mut self, holder: usize) -> Result<(), Unexplored> {
         let name = format!("{}: {RELEASES}", contender_name(holder));
         match self.due(holder, &name) {
-            Some(decision) => {
-                self.fault(decision.victim.unwrap_or(holder), Direction::ToServer, &decision).await
-            }
+            Some(decision) => self.fault(holder, Direction::ToServer, &decision).await,
             None => {
                 self.events.push((holder, name));
                 self.release(holder);
@@ -494,9 +493,9 @@ impl Play<'_, '_> {
         } else {
             (aftermath.left.len() > usually_left).then_some(Fault::NodeLeft)
         };
-        let sentence =
-            fault.map_or_else(String::new, |fault| self.sentence(fault, exclusion.first, &aftermath.left));
         let entry = exclusion.first.map(|first| self.entry_step(first));
+        let first = exclusion.first.zip(entry);
+        let sentence = fault.map_or_else(String::new, |fault| self.sentence(fault, first, &aftermath.left));
         Outcome {
             schedule: self.schedule.clone(),
             trace: std::mem::take(&mut self.stage.trace),
@@ -519,9 +518,9 @@ impl Play<'_, '_> {
         entries.nth(entry.entry).unwrap_or(self.stage.trace.len())
     }
 
-    /// Only faults before the first violation can have caused it.
-    fn sentence(&self, fault: Fault, first: Option<Intrusion>, left: &[String]) -> String {
-        let until = first.map_or(usize::MAX, |first| self.entry_step(first));
+    /// `first` is the first violation, with its step in the trace. Only faults before it can have caused it.
+    fn sentence(&self, fault: Fault, first: Option<(Intrusion, usize)>, left: &[String]) -> String {
+        let until = first.map_or(usize::MAX, |(_, step)| step);
         let happened = self.taken.iter().filter(|(_, at)| *at < until);
         let cause = happened.map(|(decision, _)| cause(decision)).collect::<Vec<_>>().join(", and ");
         let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
@@ -529,8 +528,8 @@ impl Play<'_, '_> {
         let what = match fault {
             Fault::Violated => {
                 let name = |who: Option<usize>, other: &str| who.map_or(other.to_owned(), contender_name);
-                let intruder = name(first.map(|first| first.intruder), "a contender");
-                let holder = name(first.and_then(|first| first.holder), "another contender");
+                let intruder = name(first.map(|(first, _)| first.intruder), "a contender");
+                let holder = name(first.and_then(|(first, _)| first.holder), "another contender");
                 format!("{intruder} entered while {holder} held the lock")
             }
             Fault::Stuck => {
@@ -577,17 +576,18 @@ fn parent(path: &str) -> String {
 /// A fault as a clause: `the reply to "c1: create own node" was lost`.
 fn cause(decision: &Decision) -> String {
     let (who, what) = decision.at.split_once(": ").unwrap_or(("", &decision.at));
-    if let Some(victim) = decision.victim {
-        return format!("{} was killed before {who}'s `{what}`", contender_name(victim));
-    }
+    let (hit, event) = match decision.victim {
+        None => (who.to_owned(), format!("`{what}`")),
+        Some(victim) => (contender_name(victim), format!("{who}'s `{what}`")),
+    };
     match &decision.act {
         Act::LoseRequest => format!("{who}'s `{what}` was lost"),
         Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost"),
-        Act::Cut => format!("{who}'s connection broke after `{what}`"),
-        Act::Expire => format!("{who}'s session ended before `{what}`"),
-        Act::Kill => format!("{who} was killed before `{what}`"),
-        Act::Freeze => format!("{who} was frozen before `{what}` until its session had ended"),
-        Act::Delete => format!("another program deleted {who}'s node before `{what}`"),
+        Act::Cut => format!("{hit}'s connection broke after {event}"),
+        Act::Expire => format!("{hit}'s session ended before {event}"),
+        Act::Kill => format!("{hit} was killed before {event}"),
+        Act::Freeze => format!("{hit} was frozen before {event} until its session had ended"),
+        Act::Delete => format!("another program deleted {hit}'s node before {event}"),
         Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
     }
 }

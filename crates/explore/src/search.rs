@@ -1,6 +1,7 @@
 //! The exploration of one lock: an undisturbed run, every single fault, the orders, and pairs of faults within the
 //! budget. Failures are repeated before they are reported.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
@@ -364,25 +365,18 @@ impl Search<'_> {
     }
 
     fn keep(&mut self, class: &str, fault: Fault, outcome: Outcome) {
-        let found = self.findings.entry((class.to_owned(), fault)).or_insert_with(|| Finding {
-            fault,
-            sentence: outcome.sentence.clone(),
-            schedule: outcome.schedule.clone(),
-            trace: outcome.trace.clone(),
-            entry: outcome.entry,
-            alike: 0,
-        });
-        found.alike += 1;
-        if outcome.trace.len() < found.trace.len() {
-            let alike = found.alike;
-            *found = Finding {
-                fault,
-                sentence: outcome.sentence,
-                schedule: outcome.schedule,
-                trace: outcome.trace,
-                entry: outcome.entry,
-                alike,
-            };
+        let Outcome { sentence, schedule, trace, entry, .. } = outcome;
+        let new = Finding { fault, sentence, schedule, trace, entry, alike: 1 };
+        match self.findings.entry((class.to_owned(), fault)) {
+            Entry::Vacant(place) => drop(place.insert(new)),
+            Entry::Occupied(mut place) => {
+                let found = place.get_mut();
+                let alike = found.alike + 1;
+                if new.trace.len() < found.trace.len() {
+                    *found = new;
+                }
+                found.alike = alike;
+            }
         }
     }
 }
