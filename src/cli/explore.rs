@@ -118,7 +118,7 @@ fn parsed(strategy: &str) -> Result<Scenario, Error> {
     let text =
         format!("name = \"{COMMAND}\"\nstrategies = [{strategy}]\ncontenders = 2\nduration = \"1s\"\n");
     let parsed = zklockbench_scenario::parse("the strategy", &text, &zklockbench_load::catalog());
-    parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
+    Ok(parsed?.scenario)
 }
 
 async fn on(
@@ -362,15 +362,13 @@ fn read_case(file: &Path) -> Result<Case, Error> {
         serde_json::from_str(&text).map_err(|error| wrong(format!("not an exploration case: {error}")))?;
     let contenders = case.schedule.contenders;
     let stranger = case.schedule.decisions.iter().filter_map(|one| one.victim).find(|one| *one >= contenders);
-    match (case.case, contenders) {
-        (CASE, 1..=8) => match stranger {
-            Some(victim) => {
-                Err(wrong(format!("`victim` is {victim}, but there are {contenders} contenders")))
-            }
-            None => Ok(case),
-        },
-        (CASE, count) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),
-        (other, _) => Err(wrong(format!("case version {other}, but this program reads {CASE}"))),
+    match (case.case, contenders, stranger) {
+        (CASE, 1..=8, None) => Ok(case),
+        (CASE, 1..=8, Some(victim)) => {
+            Err(wrong(format!("`victim` is {victim}, but there are {contenders} contenders")))
+        }
+        (CASE, count, _) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),
+        (other, ..) => Err(wrong(format!("case version {other}, but this program reads {CASE}"))),
     }
 }
 

@@ -153,10 +153,7 @@ impl PlaceArgs {
             None => any,
         };
         let parsed = zklockbench_scenario::parse("the options", &text, &zklockbench_load::catalog());
-        // The code that prints the error adds this word again.
-        let described =
-            |mistakes: Diagnostics| mistakes.render(false).trim_start_matches("error: ").to_owned();
-        parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(described(mistakes)))
+        Ok(parsed?.scenario)
     }
 }
 

@@ -11,6 +11,8 @@ use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use zklockbench_core::error::Error;
+
 /// Severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -165,6 +167,14 @@ impl Diagnostics {
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(false))
+    }
+}
+
+/// A usage error. The code that prints an error begins with the word `error` itself.
+impl From<Diagnostics> for Error {
+    fn from(mistakes: Diagnostics) -> Self {
+        let text = mistakes.to_string();
+        Self::usage(text.strip_prefix("error: ").unwrap_or(&text))
     }
 }
 

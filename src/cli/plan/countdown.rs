@@ -78,8 +78,7 @@ fn corrected(left: Duration, done: Duration, took: Duration) -> Duration {
 
 /// Expected time of a run of this scenario.
 pub fn expected(name: &str, text: &str) -> Result<Duration, Error> {
-    let parsed = parse(name, text, &zklockbench_load::catalog());
-    let parsed = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?;
+    let parsed = parse(name, text, &zklockbench_load::catalog())?;
     Ok(runs::expected(&parsed.scenario))
 }
 

@@ -186,7 +186,7 @@ impl AskedLoad {
         // Reports mistakes before anything is measured: an unknown process, or a load that no trial can have.
         let text = question.scenario("plan", &["predecessor-watch".to_owned()], &question.copies(1.0));
         let parsed = parse("the question", &text, &zklockbench_load::catalog());
-        let scenario = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?.scenario;
+        let scenario = parsed?.scenario;
         let load =
             TrialPlan::of(&scenario).trials.first().and_then(|trial| PlannedLoad::of(trial, Order::Fifo));
         let load = load.ok_or_else(|| Error::usage("the question has no load"))?;
