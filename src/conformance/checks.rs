@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::stage::{Contender, Pair, SESSION, SOON, Stage, failed, failure_of, let_in};
 use super::turns::Turns;
 use super::{Tried, Trouble, applies_if, not_tried, why, wrong};
-use zklockbench_core::clock::{self, micros};
+use zklockbench_core::clock::{self, Stamp, micros};
 use zklockbench_locks::driver::protocol::{Answer, How};
 use zklockbench_locks::driver::{DriverCommand, Mishap, NotGranted, Process, how};
 use zklockbench_locks::{DrivenLocks, Program};
@@ -110,6 +110,13 @@ pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
     Ok(format!("{count} contenders in 2 processes took it {} times, one at a time{nodes}", each * count))
 }
 
+/// Waits for a condition, but no longer than `until`.
+async fn wait(until: Stamp, is_so: impl Fn() -> bool) {
+    while !is_so() && clock::now() < until {
+        runtime::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 async fn takes_turns(one: &Contender<'_>, times: usize, turns: &Turns) -> Result<(), Trouble> {
     for _ in 0..times {
         turns.asks(one.number);
@@ -118,14 +125,14 @@ async fn takes_turns(one: &Contender<'_>, times: usize, turns: &Turns) -> Result
         let has_node = one.holds(&granted).await;
         // A second holder explains more than a missing node, so one without a node stays until there is another.
         let until = clock::now() + micros(SOON);
-        while has_node.is_err() && !turns.overlap() && clock::now() < until {
-            runtime::sleep(Duration::from_millis(10)).await;
+        if has_node.is_err() {
+            wait(until, || turns.overlap()).await;
         }
         runtime::sleep(Duration::from_millis(5)).await;
         turns.leaves(one.number);
         // Two others may have been inside together first, and are about to leave.
-        while turns.overlap() && turns.violation().is_none() && clock::now() < until {
-            runtime::sleep(Duration::from_millis(10)).await;
+        if turns.overlap() {
+            wait(until, || turns.violation().is_some()).await;
         }
         if let Some(timeline) = turns.violation() {
             return Err(Trouble::Violated(Box::new(timeline)));
@@ -233,9 +240,7 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     }
     let took = Duration::from_micros(clock::now() - ended);
     let until = clock::now() + micros(REOPENS_WITHIN);
-    while process.reopened() == [0, 0] && clock::now() < until {
-        runtime::sleep(Duration::from_millis(10)).await;
-    }
+    wait(until, || process.reopened() != [0, 0]).await;
     if process.reopened()[1] > 0 {
         return wrong("after the end of its session it reported `connected` without the new `session`");
     }

@@ -347,17 +347,20 @@ pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);
     let waits_for_itself =
         |of: usize| trial.stuck.iter().any(|one| one.contender == of && one.blocker == Some(of));
-    let name =
-        |path: &str| path.split(" (").next().and_then(|path| path.rsplit('/').next().map(str::to_owned));
-    let is_left = |node: &str| trial.orphan_nodes.iter().any(|left| name(left) == name(node));
-    let waits_for_left =
-        |one: &Stuck| one.blocked_by.as_ref().or(one.node.as_ref()).is_some_and(|it| is_left(it));
+    let is_left = |node: &String| trial.orphan_nodes.iter().any(|left| node_name(left) == node_name(node));
+    let waits_for_left = |one: &Stuck| one.blocked_by.as_ref().or(one.node.as_ref()).is_some_and(is_left);
     let mut stuck = trial.stuck.iter();
     let explained = stuck.all(|one| one.blocker.is_some_and(waits_for_itself) || waits_for_left(one));
     let is_hazard = card.guarantees.protection == Protection::Unsynced;
     (is_hazard && unanswered && explained).then_some(
         "after a lost response it looks for its node once, without a sync, and so created a second one",
     )
+}
+
+/// Name of a node that a record gives by its path, its session following in parentheses.
+fn node_name(told: &str) -> &str {
+    let path = told.split_once(" (").map_or(told, |(path, _)| path);
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
 /// Difference between a trial's record and its history about exclusion as contenders saw it; `None` if they
