@@ -51,9 +51,6 @@ public class ArticlesDriver {
         CuratorFramework curator;
         volatile PrintedLock lock;
         boolean held;
-        /** The acquire in progress and the last cancelled one; 0 for none. */
-        long waitsIn;
-        long cancelled;
         /** Closes the connection of a cancelled wait; null unless one is cancelled. */
         Thread closing;
 
@@ -63,10 +60,7 @@ public class ArticlesDriver {
 
         /** A class may swallow the interrupt and go on, which only the closed connection ends. */
         @Override
-        synchronized void cancel(long acquire) {
-            cancelled = acquire;
-            if (waitsIn != acquire) return;
-            waitsIn = 0;
+        void abandon() {
             lock.abandon();
             interrupt();
             closing = new Thread(this::disconnect, "closing-" + number);
@@ -76,18 +70,9 @@ public class ArticlesDriver {
 
         /** False if the acquire was cancelled before. */
         synchronized boolean begins(long acquire, PrintedLock one) {
-            if (cancelled == acquire) return false;
-            lock = one;
-            waitsIn = acquire;
-            return true;
-        }
-
-        /** Ends an acquire, once; returns whether it was cancelled. */
-        synchronized boolean ended(long acquire) {
-            waitsIn = 0;
-            // An interrupt that came too late to end this wait must not end the next one.
-            Thread.interrupted();
-            return cancelled == acquire;
+            boolean begins = begins(acquire);
+            if (begins) lock = one;
+            return begins;
         }
 
         @Override

@@ -55,31 +55,14 @@ public class CuratorDriver {
         CuratorFramework client;
         JsonNode opened;
         InterProcessLock held;
-        /** The acquire in progress and the last cancelled one; 0 for none. */
-        long waitsIn;
-        long cancelled;
 
         Contender(int number) {
             super(number);
         }
 
         @Override
-        synchronized void cancel(long acquire) {
-            cancelled = acquire;
-            if (waitsIn == acquire) interrupt();
-        }
-
-        /** False if it was cancelled before. */
-        synchronized boolean begins(Request request) {
-            if (request.id <= cancelled) return false;
-            waitsIn = request.id;
-            return true;
-        }
-
-        synchronized void ended() {
-            waitsIn = 0;
-            // An interrupt that came too late to end this wait must not end the next one.
-            Thread.interrupted();
+        void abandon() {
+            interrupt();
         }
 
         @Override
@@ -175,7 +158,7 @@ public class CuratorDriver {
         void acquire(Request request) throws Exception {
             InterProcessLock lock = lock(request.on, request.mode);
             try {
-                if (!begins(request)) {
+                if (!begins(request.id)) {
                     Protocol.fail(request, "cancelled", "no", null);
                     return;
                 }
@@ -184,7 +167,7 @@ public class CuratorDriver {
                 if (request.timeoutMillis >= 0) got = lock.acquire(request.timeoutMillis, TimeUnit.MILLISECONDS);
                 else lock.acquire();
                 long granted = Protocol.now();
-                ended();
+                ended(request.id);
                 if (!got) {
                     Protocol.fail(request, "timeout", "no", null);
                     return;
@@ -195,7 +178,7 @@ public class CuratorDriver {
                 // The node was deleted before this exception was thrown.
                 Protocol.fail(request, "cancelled", "no", null);
             } finally {
-                ended();
+                ended(request.id);
             }
         }
 

@@ -80,6 +80,9 @@ final class Protocol {
         final int number;
         private final BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
         private boolean closed;
+        /** The acquire in progress and the last cancelled one; 0 for none. */
+        private long waitsIn;
+        private long cancelled;
 
         Contender(int number) {
             super("contender-" + number);
@@ -90,8 +93,37 @@ final class Protocol {
         /** Replies to an `open`, `acquire` or `release`, or throws before the reply. */
         abstract void serve(Request request) throws Exception;
 
-        /** Called on the thread that reads requests, which must not wait. The cancelled acquire gets its own reply. */
-        abstract void cancel(long acquire);
+        /**
+         * Ends the wait of the acquire in progress, which gets its own reply. Called with this contender's monitor, on the thread
+         * that reads requests, which must not wait.
+         */
+        abstract void abandon();
+
+        private synchronized void cancel(long acquire) {
+            cancelled = acquire;
+            if (waitsIn != acquire) return;
+            waitsIn = 0;
+            abandon();
+        }
+
+        final synchronized boolean isCancelled(long acquire) {
+            return cancelled == acquire;
+        }
+
+        /** Begins a wait that can be abandoned; false if the acquire was cancelled before. */
+        final synchronized boolean begins(long acquire) {
+            if (cancelled == acquire) return false;
+            waitsIn = acquire;
+            return true;
+        }
+
+        /** Ends an acquire's wait; returns whether it was cancelled. */
+        final synchronized boolean ended(long acquire) {
+            waitsIn = 0;
+            // An interrupt that came too late to end this wait must not end the next one.
+            Thread.interrupted();
+            return cancelled == acquire;
+        }
 
         /** Closes the connection; returns the reply. */
         abstract ObjectNode close();

@@ -35,15 +35,13 @@ public class RecipesDriver {
     /** A contender with its client, locks and thread. */
     static class Contender extends Protocol.Watching {
         final Map<String, Place> places = new HashMap<>();
-        long cancelled;
 
         Contender(int number) {
             super(number);
         }
 
         @Override
-        synchronized void cancel(long acquire) {
-            cancelled = acquire;
+        void abandon() {
             notifyAll();
         }
 
@@ -69,8 +67,8 @@ public class RecipesDriver {
             try {
                 String ended = null;
                 synchronized (this) {
-                    if (cancelled == id) ended = "cancelled";
-                    else place.begins();
+                    if (begins(id)) place.begins();
+                    else ended = "cancelled";
                 }
                 if (ended == null) {
                     from = Protocol.now();
@@ -78,7 +76,7 @@ public class RecipesDriver {
                     synchronized (this) {
                         while (place.granted == 0 && ended == null) {
                             if (expired) ended = "session";
-                            else if (cancelled == id) ended = "cancelled";
+                            else if (isCancelled(id)) ended = "cancelled";
                             else if (Protocol.now() >= until) ended = "timeout";
                             else if (until == Long.MAX_VALUE) wait();
                             else wait(Math.max(1, (until - Protocol.now()) / 1_000));

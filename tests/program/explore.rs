@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::foreign;
 use crate::support::program::{Bench, stderr};
 
-/// A driver of a queue with a defect, which uses the template's `contenders.py`.
+/// A queue with a defect, for the template of drivers.
 const DEFECTIVE: &str = include_str!("explore/queue_lock.py");
 
 fn explored(bench: &Bench, words: &[&str]) -> (Option<i32>, Value) {
@@ -61,17 +61,22 @@ fn a_waiter_that_takes_the_end_of_the_one_ahead_for_its_turn_is_found() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     assert!(bench.output(&["driver", "new", "queue", "--language", "python"]).status.success());
-    std::fs::write(bench.path("queue/my_lock.py"), DEFECTIVE).unwrap();
+    std::fs::write(bench.path("queue/queue_lock.py"), DEFECTIVE).unwrap();
+    let template = std::fs::read_to_string(bench.path("queue/my_lock.py")).unwrap();
+    let mine = template
+        .replace("import time\n", "import time\nfrom queue_lock import Queue\n")
+        .replace("self.client.Lock(on)", "Queue(self.client, on)");
+    std::fs::write(bench.path("queue/my_lock.py"), mine).unwrap();
     let explored = |defect: &str| {
         let driver = format!("q=env PYTHON={python} DEFECT={defect} '{}/run'", bench.path("queue").display());
-        explored(&bench, &["q:Queue", "--driver", &driver, "--budget", "4m", "--out", defect]).1
+        explored(&bench, &["q:MyLock", "--driver", &driver, "--budget", "4m", "--out", defect]).1
     };
     let sound = explored("none");
     assert_eq!(sound["explored"][0]["classes"]["killed process"]["violated"], 0, "{sound}");
     for defect in ["enters-if-the-node-ahead-is-gone", "enters-after-any-event"] {
         let found = explored(defect);
         let headline = found["headline"].as_str().unwrap();
-        assert!(headline.starts_with("q:Queue: violated: "), "{headline}");
+        assert!(headline.starts_with("q:MyLock: violated: "), "{headline}");
         assert!(count(&found, "killed process", "violated") > 0, "{found}");
     }
 }
