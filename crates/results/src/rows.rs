@@ -1,29 +1,20 @@
 //! The tables of a run as CSV: `summary.csv` with a row per trial and every number worth plotting,
 //! `timeline.csv` with a row per second, and `faults.csv` with a row per fault of each trial.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
-use std::ops::Deref;
 
-use serde::Serialize;
-
-use super::files::TrialFile;
 use zklockbench_core::catalog::LockCard;
-use zklockbench_core::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind, Second};
-use zklockbench_record::{Arrived, FaultRecord, Floor, Health, Run, Trial, figures};
+use zklockbench_core::measure::{Counts, Latency, Measure, Outcome, RequestKind, Second};
+use zklockbench_record::{Derived, FaultRecord, Floor, Run, Trial, figures};
 
-/// A trial with the floor for comparison.
+/// A trial with derived values, and the floor for comparison.
 struct SummaryRow<'a> {
-    file: &'a TrialFile<'a>,
+    trial: &'a Trial,
+    derived: Derived,
+    latencies: BTreeMap<Measure, Latency>,
     floor: Option<&'a Floor>,
-}
-
-impl<'a> Deref for SummaryRow<'a> {
-    type Target = TrialFile<'a>;
-
-    fn deref(&self) -> &TrialFile<'a> {
-        self.file
-    }
 }
 
 /// Writes `summary.csv`. Header and rows come from the same table of columns, so they cannot disagree. An empty cell means that
@@ -33,49 +24,27 @@ pub fn summary(out: impl io::Write, run: &Run, trials: &[&Trial]) -> csv::Result
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(columns.iter().map(|column| &column.name))?;
     for trial in trials {
-        let row = SummaryRow { file: &TrialFile::from(*trial), floor: run.floor_of(trial.spec.index) };
+        let (derived, latencies) = (trial.derived(), trial.latencies());
+        let row = SummaryRow { trial, derived, latencies, floor: run.floor_of(trial.spec.index) };
         csv.write_record(columns.iter().map(|column| (column.cell)(&row).unwrap_or_default()))?;
     }
     Ok(csv.flush()?)
 }
 
-/// Text of a cell; `None` if the value was not measured.
-type CellText = Option<String>;
-
-/// Name of a column (or a part of it), with its value in one part of a trial.
-type Of<Part, Value> = (&'static str, fn(&Part) -> Value);
-
 struct Column {
     name: String,
-    cell: Box<dyn Fn(&SummaryRow<'_>) -> CellText>,
+    /// Text of the cell; `None` if the value was not measured.
+    cell: Box<dyn Fn(&SummaryRow<'_>) -> Option<String>>,
 }
 
 fn columns() -> Vec<Column> {
-    [
-        identity(),
-        judgement(),
-        broken(),
-        arrived(),
-        derived(),
-        counts(),
-        notifications(),
-        by_name(),
-        latencies(),
-        over_floor(),
-        health(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn column(name: impl Into<String>, cell: impl Fn(&SummaryRow<'_>) -> CellText + 'static) -> Column {
-    Column { name: name.into(), cell: Box::new(cell) }
+    let all = [of_trial(), derived(), counts(), by_name(), latencies(), over_floor_and_health()];
+    all.into_iter().flatten().collect()
 }
 
 /// A column whose value is always known.
 fn known<T: Display>(name: impl Into<String>, value: impl Fn(&SummaryRow<'_>) -> T + 'static) -> Column {
-    column(name, move |trial| Some(value(trial).to_string()))
+    maybe(name, move |trial| Some(value(trial)))
 }
 
 /// A column whose value may be missing.
@@ -83,10 +52,11 @@ fn maybe<T: Display>(
     name: impl Into<String>,
     value: impl Fn(&SummaryRow<'_>) -> Option<T> + 'static,
 ) -> Column {
-    column(name, move |trial| value(trial).map(|value| value.to_string()))
+    let cell = move |trial: &SummaryRow<'_>| value(trial).map(|value| value.to_string());
+    Column { name: name.into(), cell: Box::new(cell) }
 }
 
-fn identity() -> Vec<Column> {
+fn of_trial() -> Vec<Column> {
     vec![
         known("trial", |t| t.trial.spec.index),
         known("strategy", |t| t.trial.spec.strategy.name.clone()),
@@ -105,11 +75,6 @@ fn identity() -> Vec<Column> {
         known("repetition", |t| t.trial.spec.repetition),
         known("started_at", |t| humantime::format_rfc3339_micros(t.trial.started_at)),
         known("measured_us", |t| t.trial.measured_us),
-    ]
-}
-
-fn judgement() -> Vec<Column> {
-    vec![
         known("verdict", |t| t.trial.judged.verdict.word()),
         known("exclusion", |t| t.trial.judged.exclusion.word()),
         maybe("progress", |t| Some(t.trial.judged.progress.as_ref()?.word())),
@@ -122,50 +87,31 @@ fn judgement() -> Vec<Column> {
         known("violations", |t| t.trial.violation_count),
         known("most_inside", |t| t.trial.most_inside),
         known("errors", |t| t.trial.errors.values().sum::<u64>()),
-    ]
-}
-
-fn arrived() -> Vec<Column> {
-    let of: [Of<Arrived, u64>; 6] = [
-        ("offered", |a| a.offered),
-        ("started", |a| a.started),
-        ("served", |a| a.served),
-        ("unserved_arrivals", |a| a.unserved),
-        ("dropped", |a| a.dropped),
-        ("backlog_us", |a| a.backlog_us),
-    ];
-    let columns = of
-        .into_iter()
-        .map(|(name, value)| maybe(name, move |t: &SummaryRow<'_>| t.trial.arrived.as_ref().map(value)));
-    let utilisation = [
-        maybe("utilisation", |t| Some(t.trial.utilisation?.mean)),
-        maybe("utilisation_busiest", |t| Some(t.trial.utilisation?.busiest)),
-    ];
-    columns.chain(utilisation).collect()
-}
-
-fn broken() -> Vec<Column> {
-    let of: [Of<Trial, Option<u64>>; 7] = [
-        ("faults", |t| u64::try_from(t.faults.len()).ok()),
-        ("faults_proved", |t| u64::try_from(t.faults_proved()).ok()),
-        ("longest_gap_us", Trial::longest_gap_us),
-        ("longest_recovery_us", Trial::longest_recovery_us),
-        ("stuck", |t| u64::try_from(t.stuck.len()).ok()),
-        ("stale_writes", |t| Some(t.fencing.stale)),
-        ("stale_writes_rejected", |t| Some(t.fencing.stale_rejected)),
-    ];
-    // Without faults, these values were not measured.
-    let under_faults = |value: fn(&Trial) -> Option<u64>| {
-        move |t: &SummaryRow<'_>| if t.trial.faults.is_empty() { None } else { value(&t.trial) }
-    };
-    let columns = of.into_iter().map(|(name, value)| maybe(name, under_faults(value)));
-    let rest = [
+        maybe("faults", |t| Some(under_faults(t)?.faults.len())),
+        maybe("faults_proved", |t| Some(under_faults(t)?.faults_proved())),
+        maybe("longest_gap_us", |t| under_faults(t)?.longest_gap_us()),
+        maybe("longest_recovery_us", |t| under_faults(t)?.longest_recovery_us()),
+        maybe("stuck", |t| Some(under_faults(t)?.stuck.len())),
+        maybe("stale_writes", |t| Some(under_faults(t)?.fencing.stale)),
+        maybe("stale_writes_rejected", |t| Some(under_faults(t)?.fencing.stale_rejected)),
         maybe("orphans", |t| t.trial.orphans),
         known("zombies", |t| t.trial.excused.zombies),
         known("uncertain", |t| t.trial.excused.uncertain),
         known("longest_unsafe_us", |t| t.trial.excused.longest_unsafe_us),
-    ];
-    columns.chain(rest).collect()
+        maybe("offered", |t| Some(t.trial.arrived?.offered)),
+        maybe("started", |t| Some(t.trial.arrived?.started)),
+        maybe("served", |t| Some(t.trial.arrived?.served)),
+        maybe("unserved_arrivals", |t| Some(t.trial.arrived?.unserved)),
+        maybe("dropped", |t| Some(t.trial.arrived?.dropped)),
+        maybe("backlog_us", |t| Some(t.trial.arrived?.backlog_us)),
+        maybe("utilisation", |t| Some(t.trial.utilisation?.mean)),
+        maybe("utilisation_busiest", |t| Some(t.trial.utilisation?.busiest)),
+    ]
+}
+
+/// The trial, unless it had no faults, so that nothing was measured under them.
+fn under_faults<'a>(row: &SummaryRow<'a>) -> Option<&'a Trial> {
+    Some(row.trial).filter(|trial| !trial.faults.is_empty())
 }
 
 fn yes_no_unknown(agrees: Option<bool>) -> &'static str {
@@ -178,55 +124,45 @@ fn derived() -> Vec<Column> {
 }
 
 fn counts() -> Vec<Column> {
-    let columns: [Of<Counts, Option<u64>>; 11] = [
-        ("releases", |c| Some(c.releases)),
-        ("lost_while_held", |c| Some(c.lost_while_held)),
-        ("overtaken", |c| Some(c.overtaken)),
-        ("reads_acquired", |c| Some(c.reads_acquired)),
-        ("read_held_us", |c| Some(c.read_held_us)),
-        ("saturated", |c| Some(c.saturated)),
-        ("requests", |c| Some(seen(c)?.requests.total())),
-        ("unseen", |c| Some(c.unseen)),
-        ("names_returned", |c| Some(seen(c)?.names_returned)),
-        ("bytes_sent", |c| Some(seen(c)?.bytes_sent)),
-        ("bytes_received", |c| Some(seen(c)?.bytes_received)),
-    ];
-    columns.into_iter().map(|(name, value)| maybe(name, move |t| value(&t.trial.measured))).collect()
+    vec![
+        known("releases", |t| t.trial.measured.releases),
+        known("lost_while_held", |t| t.trial.measured.lost_while_held),
+        known("overtaken", |t| t.trial.measured.overtaken),
+        known("reads_acquired", |t| t.trial.measured.reads_acquired),
+        known("read_held_us", |t| t.trial.measured.read_held_us),
+        known("saturated", |t| t.trial.measured.saturated),
+        maybe("requests", |t| Some(seen(t)?.requests.total())),
+        known("unseen", |t| t.trial.measured.unseen),
+        maybe("names_returned", |t| Some(seen(t)?.names_returned)),
+        maybe("bytes_sent", |t| Some(seen(t)?.bytes_sent)),
+        maybe("bytes_received", |t| Some(seen(t)?.bytes_received)),
+        maybe("notifications", |t| Some(seen(t)?.notifications.total())),
+        maybe("notifications_by_release", |t| Some(seen(t)?.notifications.by_release())),
+        maybe("notifications_by_release_useful", |t| Some(seen(t)?.notifications.by_release_useful)),
+        maybe("notifications_by_release_spurious", |t| Some(seen(t)?.notifications.by_release_spurious)),
+        maybe("notifications_to_releaser", |t| Some(seen(t)?.notifications.to_releaser)),
+        maybe("notifications_by_arrival", |t| Some(seen(t)?.notifications.by_arrival)),
+        maybe("notifications_by_departure", |t| Some(seen(t)?.notifications.by_departure)),
+        maybe("notifications_cause_unknown", |t| Some(seen(t)?.notifications.cause_unknown)),
+        maybe("notifications_node_created", |t| Some(seen(t)?.notifications.node_created)),
+        maybe("notifications_node_deleted", |t| Some(seen(t)?.notifications.node_deleted)),
+        maybe("notifications_data_changed", |t| Some(seen(t)?.notifications.data_changed)),
+        maybe("notifications_children_changed", |t| Some(seen(t)?.notifications.children_changed)),
+    ]
 }
 
-/// The counts, unless some traffic was hidden.
-fn seen(counts: &Counts) -> Option<&Counts> {
-    Some(counts).filter(|counts| counts.unseen == 0)
-}
-
-fn notifications() -> Vec<Column> {
-    let columns: [Of<Notifications, u64>; 12] = [
-        ("notifications", Notifications::total),
-        ("notifications_by_release", Notifications::by_release),
-        ("notifications_by_release_useful", |n| n.by_release_useful),
-        ("notifications_by_release_spurious", |n| n.by_release_spurious),
-        ("notifications_to_releaser", |n| n.to_releaser),
-        ("notifications_by_arrival", |n| n.by_arrival),
-        ("notifications_by_departure", |n| n.by_departure),
-        ("notifications_cause_unknown", |n| n.cause_unknown),
-        ("notifications_node_created", |n| n.node_created),
-        ("notifications_node_deleted", |n| n.node_deleted),
-        ("notifications_data_changed", |n| n.data_changed),
-        ("notifications_children_changed", |n| n.children_changed),
-    ];
-    columns
-        .into_iter()
-        .map(|(name, value)| maybe(name, move |t| Some(value(&seen(&t.trial.measured)?.notifications))))
-        .collect()
+/// Counts of the measured phase, unless some traffic was hidden.
+fn seen<'a>(row: &SummaryRow<'a>) -> Option<&'a Counts> {
+    Some(&row.trial.measured).filter(|counts| counts.unseen == 0)
 }
 
 fn by_name() -> Vec<Column> {
     let outcomes = Outcome::ALL.into_iter().map(|outcome| {
         known(format!("outcome_{}", outcome.name()), move |t| t.trial.measured.outcomes.get(outcome))
     });
-    let requests = RequestKind::ALL.into_iter().map(|kind| {
-        maybe(format!("requests_{}", kind.name()), move |t| Some(seen(&t.trial.measured)?.requests.get(kind)))
-    });
+    let requests = RequestKind::ALL
+        .into_iter()
+        .map(|kind| maybe(format!("requests_{}", kind.name()), move |t| Some(seen(t)?.requests.get(kind))));
     outcomes.chain(requests).collect()
 }
 
@@ -241,7 +177,7 @@ fn latency(measure: Measure) -> Vec<Column> {
     let count =
         known(format!("{name}_count"), move |t| t.latencies.get(&measure).map_or(0, |latency| latency.count));
     let mean = maybe(format!("{name}_mean_us"), move |t| Some(t.latencies.get(&measure)?.mean_us));
-    let values: [Of<Latency, u64>; 6] = [
+    let values: [(&str, fn(&Latency) -> u64); 6] = [
         ("min", |l| l.min_us),
         ("p50", |l| l.p50_us),
         ("p90", |l| l.p90_us),
@@ -258,27 +194,19 @@ fn latency(measure: Measure) -> Vec<Column> {
     [count, mean].into_iter().chain(values).chain(from).collect()
 }
 
-fn over_floor() -> Vec<Column> {
+fn over_floor_and_health() -> Vec<Column> {
     let median = |t: &SummaryRow<'_>, measure| Some(t.latencies.get(&measure)?.p50_us as f64);
     vec![
         maybe("handoff_p50_over_floor", move |t| t.floor?.handoffs(median(t, Measure::Handoff)?)),
         maybe("uncontended_p50_over_floor", move |t| {
             t.floor?.uncontended_acquires(median(t, Measure::Uncontended)?)
         }),
-    ]
-}
-
-fn health() -> Vec<Column> {
-    let columns: [Of<Health, Option<f64>>; 6] = [
-        ("lag_share", |h| h.lag_share),
-        ("hold_overshoot_share", |h| h.hold_overshoot_share),
-        ("cpu_share", |h| Some(h.cpu_share)),
-        ("run_queue_share", |h| h.run_queue_share),
-        ("host_idle_share", |h| h.host_idle_share),
-        ("host_steal_share", |h| h.host_steal_share),
-    ];
-    let shares = columns.into_iter().map(|(name, value)| maybe(name, move |t| value(&t.trial.health)));
-    let rest = [
+        maybe("lag_share", |t| t.trial.health.lag_share),
+        maybe("hold_overshoot_share", |t| t.trial.health.hold_overshoot_share),
+        known("cpu_share", |t| t.trial.health.cpu_share),
+        maybe("run_queue_share", |t| t.trial.health.run_queue_share),
+        maybe("host_idle_share", |t| t.trial.health.host_idle_share),
+        maybe("host_steal_share", |t| t.trial.health.host_steal_share),
         known("timer_lag_p99_us", |t| t.trial.health.timer_lag_p99_us),
         known("timer_lag_max_us", |t| t.trial.health.timer_lag_max_us),
         known("cpu_us", |t| t.trial.health.cpu_us),
@@ -289,8 +217,7 @@ fn health() -> Vec<Column> {
         known("sessions_rejoined", |t| t.trial.sessions.rejoined),
         known("connect_us", |t| t.trial.sessions.connect_us),
         known("negotiated_timeout_us", |t| t.trial.sessions.negotiated_timeout_us),
-    ];
-    shares.chain(rest).collect()
+    ]
 }
 
 const SECOND_US: u64 = 1_000_000;
@@ -337,68 +264,52 @@ fn length_us(trial: &Trial, second: usize) -> u64 {
     trial.measured_us.saturating_sub(second as u64 * SECOND_US)
 }
 
-#[derive(Serialize)]
-struct FaultRow<'a> {
-    trial: usize,
-    label: &'a str,
-    contenders: usize,
-    repetition: u32,
-    number: usize,
-    kind: &'a str,
-    fault: &'a str,
-    target: &'a str,
-    asked_us: i64,
-    effective_us: Option<i64>,
-    ended_us: Option<i64>,
-    proved: bool,
-    proof: &'a str,
-    left: Option<&'a str>,
-    elected_us: Option<u64>,
-    longest_gap_us: Option<u64>,
-    recovered_us: Option<u64>,
-    acquisitions_per_s_before: Option<f64>,
-    acquisitions_per_s_during: Option<f64>,
-    acquisitions_per_s_after: Option<f64>,
+/// A column of `faults.csv`: its name, and its cell for one fault of a trial.
+type OfFault = (&'static str, fn(&Trial, &FaultRecord) -> String);
+
+const FAULTS: [OfFault; 20] = [
+    ("trial", |trial, _| trial.spec.index.to_string()),
+    ("label", |trial, _| trial.spec.strategy.label.clone()),
+    ("contenders", |trial, _| trial.spec.contenders.to_string()),
+    ("repetition", |trial, _| trial.spec.repetition.to_string()),
+    ("number", |_, fault| fault.number.to_string()),
+    ("kind", |_, fault| fault.kind.clone()),
+    ("fault", |_, fault| fault.label.clone()),
+    ("target", |_, fault| fault.target.clone()),
+    ("asked_us", |_, fault| fault.asked_us.to_string()),
+    ("effective_us", |_, fault| or_empty(fault.effective_us)),
+    ("ended_us", |_, fault| or_empty(fault.ended_us)),
+    ("proved", |_, fault| fault.proved.to_string()),
+    ("proof", |_, fault| fault.proof.clone()),
+    ("left", |_, fault| or_empty(fault.left.as_ref())),
+    ("elected_us", |_, fault| or_empty(fault.elected_us)),
+    ("longest_gap_us", |_, fault| or_empty(fault.longest_gap_us)),
+    ("recovered_us", |_, fault| or_empty(fault.recovered_us)),
+    ("acquisitions_per_s_before", |trial, fault| throughput(trial, i64::MIN, fault.asked_us)),
+    ("acquisitions_per_s_during", |trial, fault| throughput(trial, fault.asked_us, end(fault))),
+    ("acquisitions_per_s_after", |trial, fault| throughput(trial, end(fault), i64::MAX)),
+];
+
+fn or_empty(value: Option<impl Display>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn end(fault: &FaultRecord) -> i64 {
+    fault.ended_us.or(fault.effective_us).unwrap_or(fault.asked_us)
 }
 
 pub fn faults(out: impl io::Write, trials: &[&Trial]) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(FAULTS.map(|(name, _)| name))?;
     for (trial, fault) in trials.iter().flat_map(|trial| trial.faults.iter().map(move |fault| (trial, fault)))
     {
-        csv.serialize(fault_row(trial, fault))?;
+        csv.write_record(FAULTS.map(|(_, cell)| cell(trial, fault)))?;
     }
     Ok(csv.flush()?)
 }
 
-fn fault_row<'a>(trial: &'a Trial, fault: &'a FaultRecord) -> FaultRow<'a> {
-    let from = fault.asked_us;
-    let to = fault.ended_us.or(fault.effective_us).unwrap_or(from);
-    FaultRow {
-        trial: trial.spec.index,
-        label: &trial.spec.strategy.label,
-        contenders: trial.spec.contenders,
-        repetition: trial.spec.repetition,
-        number: fault.number,
-        kind: &fault.kind,
-        fault: &fault.label,
-        target: &fault.target,
-        asked_us: fault.asked_us,
-        effective_us: fault.effective_us,
-        ended_us: fault.ended_us,
-        proved: fault.proved,
-        proof: &fault.proof,
-        left: fault.left.as_deref(),
-        elected_us: fault.elected_us,
-        longest_gap_us: fault.longest_gap_us,
-        recovered_us: fault.recovered_us,
-        acquisitions_per_s_before: throughput(trial, i64::MIN, from),
-        acquisitions_per_s_during: throughput(trial, from, to),
-        acquisitions_per_s_after: throughput(trial, to, i64::MAX),
-    }
-}
-
-/// Acquisitions per second over the complete seconds from `from` to `to`; `None` if there are none.
-fn throughput(trial: &Trial, from: i64, to: i64) -> Option<f64> {
+/// Acquisitions per second over the complete seconds from `from` to `to`; empty if there are none.
+fn throughput(trial: &Trial, from: i64, to: i64) -> String {
     let whole = usize::try_from(trial.measured_us / SECOND_US).unwrap_or(usize::MAX);
     let between = |second: &usize| {
         let begin = i64::try_from(*second).unwrap_or(i64::MAX).saturating_mul(SECOND_US as i64);
@@ -408,7 +319,8 @@ fn throughput(trial: &Trial, from: i64, to: i64) -> Option<f64> {
         .filter(between)
         .map(|second| trial.timeline[second].acquisitions)
         .collect();
-    (!seconds.is_empty()).then(|| seconds.iter().sum::<u64>() as f64 / seconds.len() as f64)
+    let mean = || seconds.iter().sum::<u64>() as f64 / seconds.len() as f64;
+    if seconds.is_empty() { String::new() } else { format!("{:?}", mean()) }
 }
 
 #[cfg(test)]
