@@ -18,7 +18,10 @@ const CHUNK: usize = 256 << 10;
 #[derive(Debug)]
 pub struct HistoryReader {
     path: PathBuf,
-    lines: HistoryLines<BufReader<File>>,
+    input: BufReader<File>,
+    /// The current line, with its end unless the file ends before it.
+    line: Vec<u8>,
+    next: LinePosition,
     header: Header,
     cut: Option<u64>,
 }
@@ -46,13 +49,14 @@ impl HistoryReader {
             ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
             _ => cannot("read", path, &error),
         })?;
-        let mut lines = HistoryLines::new(BufReader::with_capacity(CHUNK, file));
-        let header = match lines.next_line() {
-            Ok(Some(line)) => header(line.text).map_err(|what| broken(path, line.place.line, &what))?,
-            Ok(None) => return Err(broken(path, 1, "the file is empty; the first line must be a header")),
-            Err(error) => return Err(unreadable(path, 1, &error)),
+        let input = BufReader::with_capacity(CHUNK, file);
+        let (next, path) = (LinePosition { line: 1, offset: 0 }, path.to_owned());
+        let mut reader = Self { path, input, line: Vec::new(), next, header: Header::default(), cut: None };
+        let Some(place) = reader.next_line()? else {
+            return Err(reader.mistake(1, "the file is empty; the first line must be a header"));
         };
-        Ok(Self { path: path.to_owned(), lines, header, cut: None })
+        reader.header = header(&reader.line).map_err(|what| reader.mistake(place.line, &what))?;
+        Ok(reader)
     }
 
     pub fn header(&self) -> &Header {
@@ -61,19 +65,35 @@ impl HistoryReader {
 
     /// The next event; `None` after the last one, and at a last line that was cut off.
     pub fn next_event(&mut self) -> Result<Option<Numbered<'_>>, Error> {
-        let number = self.lines.number();
-        let LineRead { place, text, ended } = match self.lines.next_line() {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(unreadable(&self.path, number, &error)),
-        };
-        match serde_json::from_slice(text) {
+        let Some(place) = self.next_line()? else { return Ok(None) };
+        match serde_json::from_slice(self.line.trim_ascii_end()) {
             Ok(line) => Ok(Some(Numbered { place, line })),
-            Err(error) if !ended && error.is_eof() => {
+            Err(error) if error.is_eof() && self.line.last() != Some(&b'\n') => {
                 self.cut = Some(place.line);
                 Ok(None)
             }
-            Err(error) => Err(broken(&self.path, place.line, &without_line(&error))),
+            Err(error) => Err(self.mistake(place.line, &without_line(&error))),
+        }
+    }
+
+    /// Reads the next line that is not empty; `None` after the last one.
+    fn next_line(&mut self) -> Result<Option<LinePosition>, Error> {
+        loop {
+            let place = self.next;
+            self.line.clear();
+            let read = self.input.by_ref().take(LONGEST).read_until(b'\n', &mut self.line);
+            let read = read.map_err(|error| cannot("read", &self.path, &error))? as u64;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.next = LinePosition { line: place.line + 1, offset: place.offset + read };
+            if read == LONGEST && self.line.last() != Some(&b'\n') {
+                let what = format!("the line is longer than {} MiB", LONGEST >> 20);
+                return Err(self.mistake(place.line, &what));
+            }
+            if !self.line.trim_ascii().is_empty() {
+                return Ok(Some(place));
+            }
         }
     }
 
@@ -84,11 +104,13 @@ impl HistoryReader {
 
     /// The error for a valid event that contradicts its context.
     pub fn mistake(&self, line: u64, what: &str) -> Error {
-        broken(&self.path, line, what)
+        let (path, what) = (self.path.display(), one_line(what));
+        Error::usage(format!("{path}:{line}: {what}; docs/results-format.md describes the format"))
     }
 }
 
 fn header(text: &[u8]) -> Result<Header, String> {
+    let text = text.trim_ascii_end();
     let Ok(Versioned { format, version }) = serde_json::from_slice(text) else {
         return Err(format!(
             "no header; the first line must be an object with `\"format\":\"{FORMAT}\"`, `version` and `locks`"
@@ -113,66 +135,8 @@ fn without_line(error: &serde_json::Error) -> String {
     }
 }
 
-fn unreadable(path: &Path, line: u64, error: &std::io::Error) -> Error {
-    if error.kind() == ErrorKind::InvalidData {
-        return broken(path, line, &format!("the line is longer than {} MiB", LONGEST >> 20));
-    }
-    cannot("read", path, error)
-}
-
-fn broken(path: &Path, line: u64, what: &str) -> Error {
-    let what = one_line(what);
-    Error::usage(format!("{}:{line}: {what}; docs/results-format.md describes the format", path.display()))
-}
-
 /// Maximum length of a line in bytes. A header with thousands of locks fits.
 const LONGEST: u64 = 4 << 20;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LineRead<'a> {
-    place: LinePosition,
-    /// Bytes of the line without its end.
-    text: &'a [u8],
-    /// Whether the line is terminated; the last line of a truncated file is not.
-    ended: bool,
-}
-
-#[derive(Debug)]
-struct HistoryLines<R> {
-    input: R,
-    buffer: Vec<u8>,
-    next: LinePosition,
-}
-
-impl<R: BufRead> HistoryLines<R> {
-    fn new(input: R) -> Self {
-        Self { input, buffer: Vec::new(), next: LinePosition { line: 1, offset: 0 } }
-    }
-
-    /// The next line that is not empty; `None` after the last one.
-    fn next_line(&mut self) -> io::Result<Option<LineRead<'_>>> {
-        loop {
-            let place = self.next;
-            self.buffer.clear();
-            let read = self.input.by_ref().take(LONGEST).read_until(b'\n', &mut self.buffer)? as u64;
-            if read == 0 {
-                return Ok(None);
-            }
-            self.next = LinePosition { line: place.line + 1, offset: place.offset + read };
-            let ended = self.buffer.last() == Some(&b'\n');
-            if !ended && read == LONGEST {
-                return Err(io::Error::from(io::ErrorKind::InvalidData));
-            }
-            if !self.buffer.trim_ascii().is_empty() {
-                return Ok(Some(LineRead { place, text: self.buffer.trim_ascii_end(), ended }));
-            }
-        }
-    }
-
-    fn number(&self) -> u64 {
-        self.next.line
-    }
-}
 
 pub fn lines_at(path: &Path, places: &[LinePosition]) -> Result<Vec<String>, Error> {
     let read = || {

@@ -162,46 +162,25 @@ pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Erro
             latest: 0,
         })
     };
-    let parts: Vec<WorkerHistory> = parts.iter().map(open).collect::<Result<_, Error>>()?;
-    write_all(parts, to).map_err(|error| match error {
-        Failed::Reading(error) => error,
-        Failed::Writing(error) => cannot("write", to, &error),
-    })
-}
-
-enum Failed {
-    Reading(Error),
-    Writing(io::Error),
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self::Reading(error)
-    }
-}
-
-impl From<io::Error> for Failed {
-    fn from(error: io::Error) -> Self {
-        Self::Writing(error)
-    }
-}
-
-fn write_all(mut parts: Vec<WorkerHistory>, to: &Path) -> Result<(), Failed> {
-    let mut out = BufWriter::new(File::create_new(to)?);
+    let mut parts: Vec<WorkerHistory> = parts.iter().map(open).collect::<Result<_, Error>>()?;
     let mut header = Header { complete: Some(true), ..Header::default() };
     for part in &parts {
         let own = part.reader.header();
         header.complete = header.complete.filter(|_| own.complete == Some(true)).or(Some(false));
         header.locks.extend(own.locks.clone());
     }
-    writeln!(out, "{}", serde_json::to_string(&HeaderLine::from(&header)).map_err(io::Error::other)?)?;
+    let failed = |error: io::Error| cannot("write", to, &error);
+    let mut out = BufWriter::new(File::create_new(to).map_err(failed)?);
+    let header =
+        serde_json::to_string(&HeaderLine::from(&header)).map_err(io::Error::other).map_err(failed)?;
+    writeln!(out, "{header}").map_err(failed)?;
     let mut waiting = BinaryHeap::new();
     for (place, part) in parts.iter_mut().enumerate() {
         waiting.extend(part.next()?.map(|(zxid, line)| Reverse((zxid, place, line))));
     }
     while let Some(Reverse((_, place, line))) = waiting.pop() {
-        writeln!(out, "{line}")?;
+        writeln!(out, "{line}").map_err(failed)?;
         waiting.extend(parts[place].next()?.map(|(zxid, line)| Reverse((zxid, place, line))));
     }
-    Ok(out.flush()?)
+    out.flush().map_err(failed)
 }
