@@ -49,7 +49,7 @@ impl CalibrationWriter {
     /// Creates a directory in `parent`, named after the time. `parent` is created if missing; if the name is
     /// taken, `-2` and so on is appended.
     pub fn create_dated(parent: &Path, began: SystemTime) -> Result<Self, Error> {
-        Ok(Self { staging: Staging::claim_dated(parent, "calibration", began)? })
+        Ok(Self { staging: Staging::claim_numbered(parent, &layout::run_name("calibration", began))? })
     }
 
     /// Directory for server logs, which is created only when there are logs.

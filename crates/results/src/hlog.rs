@@ -15,45 +15,28 @@ use hdrhistogram::serialization::interval_log::{
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
 use zklockbench_core::measure::{Histogram, Measure, new_histogram};
-use zklockbench_record::Trial;
 
 const US_PER_MS: f64 = 1000.0;
 
-#[derive(Debug, Clone, Copy)]
-pub struct SampledSpan {
-    pub began: SystemTime,
-    /// Time from `began` to the start of the measured phase.
-    pub start: Duration,
-    pub length: Duration,
-}
-
-impl SampledSpan {
-    pub fn measured(trial: &Trial) -> Self {
-        Self {
-            began: trial.started_at,
-            start: Duration::from_micros(trial.measured_from_us),
-            length: Duration::from_micros(trial.measured_us),
-        }
-    }
-}
-
+/// Writes the histograms of a measured phase, which started so long after `began` and had this length.
 pub fn write(
     mut out: impl io::Write,
-    span: SampledSpan,
+    began: SystemTime,
+    [start, length]: [Duration; 2],
     histograms: &BTreeMap<Measure, Histogram>,
 ) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment("[Histogram log format version 1.3]")
         .add_comment("[Values are microseconds; the maxima on each line are milliseconds]")
-        .with_start_time(span.began)
-        .with_base_time(span.began)
+        .with_start_time(began)
+        .with_base_time(began)
         .with_max_value_divisor(US_PER_MS)
         .begin_log_with(&mut out, &mut serializer)?;
     for (measure, histogram) in histograms.iter().filter(|(_, histogram)| !histogram.is_empty()) {
         let name = &measure.name();
         let tag = Tag::new(name).ok_or_else(|| io::Error::other(format!("`{name}` cannot be a tag")))?;
-        log.write_histogram(histogram, span.start, span.length, Some(tag)).map_err(io::Error::other)?;
+        log.write_histogram(histogram, start, length, Some(tag)).map_err(io::Error::other)?;
     }
     out.flush()
 }
@@ -141,7 +124,7 @@ mod tests {
     fn log(histograms: &BTreeMap<Measure, Histogram>) -> Vec<u8> {
         let (start, length) = (Duration::from_millis(1_030), Duration::from_secs(2));
         let mut log = Vec::new();
-        write(&mut log, SampledSpan { began: SystemTime::UNIX_EPOCH, start, length }, histograms).unwrap();
+        write(&mut log, SystemTime::UNIX_EPOCH, [start, length], histograms).unwrap();
         log
     }
 

@@ -41,34 +41,17 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Claims a name made of `name` and the time in `parent`; if it is taken, `-2` and so on is appended.
-    pub fn claim_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
-        Self::claim_numbered(parent, &layout::run_name(name, began))
-    }
-
     /// Claims a name in `parent`; if it is taken, `-2` and so on is appended.
     pub fn claim_numbered(parent: &Path, name: &str) -> Result<Self, Error> {
-        let mut attempt = 1;
-        loop {
-            if let Some(staging) = Self::claim(parent, &layout::numbered(name, attempt))? {
-                return Ok(staging);
-            }
-            attempt += 1;
-        }
+        first_free(name, |name| Self::claim(parent, name))
     }
 
     /// Claims the name in `parent`, which is created if missing; `None` if the name is taken.
     pub fn claim(parent: &Path, name: &str) -> Result<Option<Self>, Error> {
         fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
         let dir = layout::partial(parent, name);
-        if parent.join(name).symlink_metadata().is_ok() {
-            return Ok(None);
-        }
-        match fs::create_dir(&dir) {
-            Ok(()) => Ok(Some(Self::of(parent.into(), name.into(), lock(&dir), dir))),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(None),
-            Err(e) => Err(cannot("create", &dir, &e)),
-        }
+        let is_free = parent.join(name).symlink_metadata().is_err() && create(&dir)?;
+        Ok(is_free.then(|| Self::of(parent.into(), name.into(), lock(&dir), dir)))
     }
 
     fn of(parent: PathBuf, name: String, lock: Option<File>, dir: PathBuf) -> Self {
@@ -208,14 +191,29 @@ pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Path
     fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
     let name = layout::run_name(name, began);
     layout::check_name(&name)?;
+    first_free(&name, |name| {
+        let path = parent.join(name);
+        Ok(create(&path)?.then_some(path))
+    })
+}
+
+/// The result for the name or, if it is taken, for the name with `-2` and so on appended.
+fn first_free<T>(name: &str, claim: impl Fn(&str) -> Result<Option<T>, Error>) -> Result<T, Error> {
     let mut attempt = 1;
     loop {
-        let path = parent.join(layout::numbered(&name, attempt));
-        match fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => attempt += 1,
-            Err(e) => return Err(cannot("create", &path, &e)),
+        if let Some(claimed) = claim(&layout::numbered(name, attempt))? {
+            return Ok(claimed);
         }
+        attempt += 1;
+    }
+}
+
+/// Creates a directory; false if the name is taken.
+fn create(dir: &Path) -> Result<bool, Error> {
+    match fs::create_dir(dir) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(cannot("create", dir, &error)),
     }
 }
 
@@ -270,11 +268,10 @@ fn lock(dir: &Path) -> Option<File> {
 fn sync_all_below(dir: &Path) -> IoResult<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            sync_all_below(&entry.path())?;
-        } else if kind.is_file() {
-            sync(&entry.path())?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => sync_all_below(&entry.path())?,
+            kind if kind.is_file() => sync(&entry.path())?,
+            _ => {}
         }
     }
     sync(dir)

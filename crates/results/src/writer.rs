@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read as _, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 use serde::Serialize;
@@ -68,8 +68,9 @@ impl RunWriter {
     /// Creates a run directory named after the scenario and the time; if the name is taken, `-2` and so on is
     /// appended.
     pub fn create_dated(parent: &Path, scenario: &str, began: SystemTime) -> Result<Self, Error> {
-        layout::check_name(&layout::run_name(scenario, began))?;
-        Self::within(Staging::claim_dated(parent, scenario, began)?)
+        let name = layout::run_name(scenario, began);
+        layout::check_name(&name)?;
+        Self::within(Staging::claim_numbered(parent, &name)?)
     }
 
     fn within(staging: Staging) -> Result<Self, Error> {
@@ -95,15 +96,12 @@ impl RunWriter {
             }
         }
         let stored = read_to_resume(claim.dir())?;
-        for folder in [layout::TRIALS, layout::CHARTS, layout::SERVER_LOGS].map(|name| claim.dir().join(name))
-        {
-            if folder.is_symlink() {
-                let folder = folder.display();
-                return Err(Error::usage(format!(
-                    "{folder} is a link, and a run is not resumed through \
-                    links"
-                )));
-            }
+        let mut folders = [layout::TRIALS, layout::CHARTS, layout::SERVER_LOGS]
+            .map(|name| claim.dir().join(name))
+            .into_iter();
+        if let Some(link) = folders.find(|folder| folder.is_symlink()) {
+            let link = link.display();
+            return Err(Error::usage(format!("{link} is a link, and a run is not resumed through links")));
         }
         let mut writer = Self::of(claim.take_back()?);
         (writer.is_resumed, writer.trials) = (true, stored.trials.len());
@@ -126,15 +124,10 @@ impl RunWriter {
     /// Removes files of any other trials, such as incomplete ones of a killed run.
     fn forget_all_but(&mut self, there: &[Trial]) -> Result<(), Error> {
         let counts = |number: usize| there.iter().any(|trial| trial.spec.index == number);
-        for (name, number) in self.files_of_trials()? {
-            let path = self.dir().join(&name);
-            if !counts(number) {
-                fs::remove_file(&path).map_err(|error| cannot("delete", &path, &error))?;
-            }
+        for (name, _) in self.files_of_trials()?.into_iter().filter(|(_, number)| !counts(*number)) {
+            remove(&self.dir().join(name))?;
         }
-        let is_of_a_trial =
-            |name: &str| name.strip_prefix(layout::TRIALS).is_some_and(|rest| rest.starts_with('/'));
-        self.digests.retain(|name, _| is_of_a_trial(name));
+        self.digests.retain(|name, _| Path::new(name).starts_with(layout::TRIALS));
         Ok(())
     }
 
@@ -144,12 +137,8 @@ impl RunWriter {
             [layout::REPORT, "summary.json", "summary.md", layout::SUMMARY, layout::TIMELINE, layout::FAULTS];
         CONCLUDED.iter().try_for_each(|name| remove(&self.dir().join(name)))?;
         let charts = fs::read_dir(self.dir().join(layout::CHARTS)).into_iter().flatten().flatten();
-        for path in charts.map(|entry| entry.path()) {
-            if path.extension().is_some_and(|kind| kind == "svg" || kind == "png") {
-                remove(&path)?;
-            }
-        }
-        Ok(())
+        let is_chart = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "svg" || kind == "png");
+        charts.map(|entry| entry.path()).filter(is_chart).try_for_each(|path| remove(&path))
     }
 
     pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
@@ -185,24 +174,21 @@ impl RunWriter {
     fn write_trial(&self, dir: &Path, trial: &Trial) -> Result<(), Error> {
         let (index, file) = (trial.spec.index, TrialFile::from(trial));
         write_json(&layout::trial_json(dir, index), &file)?;
+        let measured = [trial.measured_from_us, trial.measured_us].map(Duration::from_micros);
         write_file(&layout::trial_hlog(dir, index), |out| {
-            hlog::write(out, hlog::SampledSpan::measured(trial), &trial.histograms)
+            hlog::write(out, trial.started_at, measured, &trial.histograms)
         })
     }
 
     /// Removes a trial that was cut short and will be rewritten next. The directory stays readable in between.
     pub fn forget(&mut self, number: usize, so_far: SoFar) -> Result<(), Error> {
-        let files: Vec<String> = self
-            .files_of_trials()?
-            .into_iter()
-            .filter(|(_, of)| *of == number)
-            .map(|(name, _)| name)
-            .collect();
-        files.iter().for_each(|name| drop(self.digests.remove(name)));
+        let mut files = self.files_of_trials()?;
+        files.retain(|(_, of)| *of == number);
+        files.iter().for_each(|(name, _)| drop(self.digests.remove(name)));
         self.trials -= 1;
         self.made_again.push(number);
         self.note_so_far(so_far)?;
-        files.iter().try_for_each(|name| remove(&self.dir().join(name)))
+        files.iter().try_for_each(|(name, _)| remove(&self.dir().join(name)))
     }
 
     /// Writes the state of the run with an unrecorded end, for readers of the directory if the run goes no further.
@@ -213,13 +199,8 @@ impl RunWriter {
 
     fn note_so_far(&self, SoFar { planned, precision, judged }: SoFar) -> Result<(), Error> {
         let Some(run) = self.begun.clone() else { return Ok(()) };
-        let run = Run {
-            planned_trials: planned,
-            precision,
-            ended_at: now(),
-            outcome: RunOutcome::not_noted(),
-            ..run
-        };
+        let (ended_at, outcome) = (now(), RunOutcome::not_noted());
+        let run = Run { planned_trials: planned, precision, ended_at, outcome, ..run };
         write_run(self.dir(), &self.file(run, judged))?;
         reserve(self.dir());
         Ok(())
