@@ -1,11 +1,11 @@
 //! Keys of a chart in a file: names of its lines, or of the parts of its bars.
 
-use plotters::element::{DashedPathElement, Drawable, PointCollection};
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
-use plotters_backend::{BackendCoord, DrawingErrorKind};
+use plotters::style::text_anchor::HPos;
 
 use super::style::{
-    INK, LINE_WIDTH, MEDIUM, colour, corners, dash, gaps, part, text, text_width, units, wrap,
+    INK, LINE_WIDTH, MEDIUM, anchored, colour, corners, dash, gaps, part, text_width, units, wrap,
 };
 use super::{Area, Medium};
 use crate::document::{ChartKind, Curve};
@@ -35,9 +35,9 @@ pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
     }
 }
 
+const MARGIN: u32 = 4;
 const SAMPLE: u32 = 48;
 const ABOVE: u32 = 24;
-/// Height of a line of the keys, which plotters derives from the text size.
 const LINE: u32 = 22;
 
 fn lines(label: &str) -> Vec<String> {
@@ -57,70 +57,38 @@ pub(super) fn with_keys<DB: DrawingBackend>(
     medium: Medium<'_>,
     area: Area<DB>,
 ) -> DrawResult<Area<DB>, DB> {
-    if keys.is_empty() {
-        return Ok(area);
-    }
     let widest = keys.iter().flat_map(|(_, label)| lines(label)).map(|line| text_width(&line, MEDIUM)).max();
-    let right = widest.unwrap_or(0) + units(SAMPLE + 12);
+    let Some(widest) = widest else { return Ok(area) };
+    let right = widest + units(SAMPLE + 3 * MARGIN);
     let (area, side) = area.split_horizontally(area.dim_in_pixel().0 - right);
-    let mut legend =
-        ChartBuilder::on(&side).margin_top(units(ABOVE)).build_cartesian_2d(0.0..1.0, 0.0..1.0)?;
+    let mut y = units(ABOVE + MARGIN + LINE / 2).cast_signed();
     for (key, label) in keys {
-        for (at, line) in lines(label).into_iter().enumerate() {
-            let entry = legend.draw_series(std::iter::empty::<Circle<(f64, f64), u32>>())?.label(line);
-            if at == 0 {
-                let key = *key;
-                entry.legend(move |at| Sample::new(key, at, medium.has_gaps));
-            }
+        draw_sample(&side, *key, (units(MARGIN).cast_signed(), y), medium.has_gaps)?;
+        for line in lines(label) {
+            let x = units(MARGIN + SAMPLE).cast_signed();
+            side.draw(&Text::new(line, (x, y), anchored(MEDIUM, INK, HPos::Left)))?;
+            y += units(LINE).cast_signed();
         }
     }
-    let mut labels = legend.configure_series_labels();
-    labels.position(SeriesLabelPosition::Coordinate(0, 0)).margin(units(4)).legend_area_size(units(SAMPLE));
-    labels.label_font(text(MEDIUM, INK)).draw()?;
     Ok(area)
 }
 
-/// A line with its marker, or a piece of a bar, beside a key.
-pub(super) struct Sample {
+/// Draws a line with its marker, or a piece of a bar, beside a key.
+pub(super) fn draw_sample<DB: DrawingBackend>(
+    area: &Area<DB>,
     key: Key,
-    at: [BackendCoord; 1],
+    (x, y): (i32, i32),
     has_gaps: bool,
-}
-
-impl Sample {
-    pub(super) const fn new(key: Key, at: BackendCoord, has_gaps: bool) -> Self {
-        Self { key, at: [at], has_gaps }
-    }
-}
-
-impl<'a> PointCollection<'a, BackendCoord> for &'a Sample {
-    type Point = &'a BackendCoord;
-    type IntoIter = &'a [BackendCoord];
-
-    fn point_iter(self) -> &'a [BackendCoord] {
-        &self.at
-    }
-}
-
-impl<DB: DrawingBackend> Drawable<DB> for Sample {
-    fn draw<I: Iterator<Item = BackendCoord>>(
-        &self,
-        mut points: I,
-        backend: &mut DB,
-        size: (u32, u32),
-    ) -> Result<(), DrawingErrorKind<DB::ErrorType>> {
-        let Some((x, y)) = points.next() else { return Ok(()) };
-        match self.key {
-            Key::Look(look) => {
-                let (ends, (long, gap)) = ([(x, y), (x + 84, y)], gaps(dash(look), self.has_gaps));
-                let style = colour(look).stroke_width(LINE_WIDTH);
-                DashedPathElement::new(ends, long, gap, style).draw(ends.into_iter(), backend, size)?;
-                let corners = corners(look, x + 42).into_iter().map(|(across, down)| (across, y + down));
-                backend.fill_polygon(corners, &colour(look).filled())
-            }
-            Key::Part(number) => {
-                backend.draw_rect((x + 50, y - 14), (x + 80, y + 14), &part(number).filled(), true)
-            }
+) -> DrawResult<(), DB> {
+    match key {
+        Key::Look(look) => {
+            let (ends, (long, gap)) = ([(x, y), (x + 84, y)], gaps(dash(look), has_gaps));
+            area.draw(&DashedPathElement::new(ends, long, gap, colour(look).stroke_width(LINE_WIDTH)))?;
+            let corners = corners(look, x + 42).into_iter().map(|(across, down)| (across, y + down));
+            area.draw(&Polygon::new(corners.collect::<Vec<_>>(), colour(look)))
+        }
+        Key::Part(number) => {
+            area.draw(&Rectangle::new([(x + 50, y - 14), (x + 80, y + 14)], part(number).filled()))
         }
     }
 }

@@ -17,7 +17,7 @@ use super::document::{Axis, Chart, ChartKind, Lines};
 use zklockbench_core::disk;
 use zklockbench_core::error::Error;
 
-use keys::{Key, Sample, keys, keys_height, with_keys};
+use keys::{Key, draw_sample, keys, keys_height, with_keys};
 pub use lines::plot_area;
 pub use style::{DENSITY, THEMED, colour, hex, page_colour, part};
 use style::{
@@ -79,7 +79,7 @@ pub fn page_key(look: usize) -> (String, (u32, u32)) {
     let (mut text, size) = (String::new(), (units(42), units(14)));
     let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
     // Writing to a string cannot fail.
-    drop(root.draw(&Sample::new(Key::Look(look), (0, 14), false)));
+    drop(draw_sample(&root, Key::Look(look), (0, 14), false));
     drop(root);
     let text = with_dashes(text);
     (svg_contents(&text), size)
