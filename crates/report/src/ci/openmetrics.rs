@@ -4,15 +4,7 @@
 //! of counters.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::{Registry, Unit as Suffix};
 
 use super::remote_write::Series;
 use super::{CellFigures, CiReport, TrackedValue, clean, tracked};
@@ -25,7 +17,7 @@ pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Renders the file at the end of a run.
 pub fn render(document: &CiReport) -> String {
-    families(document).encode()
+    families(document).text()
 }
 
 /// The samples of [`render`], for remote write.
@@ -85,17 +77,16 @@ const VERDICTS: [&str; 3] = ["held", "violated", "unknown"];
 
 fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
     let totals = &cell.totals;
-    for (name, help, count) in [
-        (ACQUISITIONS.0, ACQUISITIONS.1, totals.acquired),
-        ("timed_out", "Acquires that timed out, over all repetitions", totals.timed_out),
+    for (described, count) in [
+        (ACQUISITIONS, totals.acquired),
+        (("timed_out", "Acquires that timed out, over all repetitions"), totals.timed_out),
         (
-            "unserved",
-            "Waits that ended without the lock or had not ended, over all repetitions",
+            ("unserved", "Waits that ended without the lock or had not ended, over all repetitions"),
             totals.unserved,
         ),
-        (VIOLATIONS.0, VIOLATIONS.1, totals.violations),
+        (VIOLATIONS, totals.violations),
     ] {
-        families.counter(name, help, labels.clone(), count);
+        families.counter(described, labels.clone(), count);
     }
 }
 
@@ -156,13 +147,14 @@ struct MetricFamily {
     /// Unit, which ends the name; empty if there is none.
     unit: &'static str,
     help: &'static str,
-    samples: MetricSamples,
+    is_counter: bool,
+    samples: Vec<(Labels, f64)>,
 }
 
-#[derive(Debug)]
-enum MetricSamples {
-    Gauges(Vec<(Labels, f64)>),
-    Counters(Vec<(Labels, u64)>),
+impl MetricFamily {
+    fn sample_name(&self) -> String {
+        format!("{}{}", self.name, if self.is_counter { "_total" } else { "" })
+    }
 }
 
 impl Families {
@@ -179,98 +171,63 @@ impl Families {
 
     /// Adds a value by name and unit (which may be empty), unless it is not finite.
     fn gauge(&mut self, (name, unit): (&str, &'static str), help: &'static str, labels: Labels, value: f64) {
-        if !value.is_finite() {
-            return;
-        }
-        if let MetricSamples::Gauges(samples) =
-            self.of(name, unit, help, || MetricSamples::Gauges(Vec::new()))
-        {
-            samples.push((labels, value));
+        if value.is_finite() {
+            self.add(name, unit, help, false, (labels, value));
         }
     }
 
-    fn counter(&mut self, name: &str, help: &'static str, labels: Labels, count: u64) {
-        if let MetricSamples::Counters(samples) =
-            self.of(name, "", help, || MetricSamples::Counters(Vec::new()))
-        {
-            samples.push((labels, count));
-        }
+    fn counter(&mut self, (name, help): (&str, &'static str), labels: Labels, count: u64) {
+        self.add(name, "", help, true, (labels, count as f64));
     }
 
-    fn of(
+    fn add(
         &mut self,
         name: &str,
         unit: &'static str,
         help: &'static str,
-        new: fn() -> MetricSamples,
-    ) -> &mut MetricSamples {
-        let known = self.0.iter().position(|family| family.name == name && family.unit == unit);
-        let at = known.unwrap_or_else(|| {
-            self.0.push(MetricFamily { name: name.to_owned(), unit, help, samples: new() });
-            self.0.len() - 1
-        });
-        &mut self.0[at].samples
+        is_counter: bool,
+        sample: (Labels, f64),
+    ) {
+        let suffix = if unit.is_empty() { String::new() } else { format!("_{unit}") };
+        let name = format!("{PREFIX}_{name}{suffix}");
+        match self.0.iter_mut().find(|family| family.name == name) {
+            Some(family) => family.samples.push(sample),
+            None => self.0.push(MetricFamily { name, unit, help, is_counter, samples: vec![sample] }),
+        }
     }
 
-    fn series(&self) -> Vec<Series> {
-        let mut all = Vec::new();
-        for MetricFamily { name, unit, samples, .. } in &self.0 {
-            let unit = if unit.is_empty() { String::new() } else { format!("_{unit}") };
-            let mut add = |labels: &Labels, suffix: &str, value| {
-                let name = ("__name__".to_owned(), format!("{PREFIX}_{name}{unit}{suffix}"));
-                all.push(([labels.clone(), vec![name]].concat(), value));
-            };
-            match samples {
-                MetricSamples::Gauges(samples) => {
-                    samples.iter().for_each(|(labels, value)| add(labels, "", *value))
-                }
-                MetricSamples::Counters(samples) => {
-                    samples.iter().for_each(|(labels, count)| add(labels, "_total", *count as f64));
-                }
+    fn series(self) -> Vec<Series> {
+        let of_family = |family: MetricFamily| {
+            let name = ("__name__".to_owned(), family.sample_name());
+            let named = move |(labels, value): (Labels, f64)| ([labels, vec![name.clone()]].concat(), value);
+            family.samples.into_iter().map(named)
+        };
+        self.0.into_iter().flat_map(of_family).collect()
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for family in &self.0 {
+            let MetricFamily { name, unit, help, is_counter, samples } = family;
+            let kind = if *is_counter { "counter" } else { "gauge" };
+            text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            if !unit.is_empty() {
+                text += &format!("# UNIT {name} {unit}\n");
+            }
+            for (labels, value) in samples {
+                let labels: Vec<String> = labels.iter().map(label).collect();
+                let value = if *is_counter { format!("{value}") } else { format!("{value:?}") };
+                text += &format!("{}{{{}}} {value}\n", family.sample_name(), labels.join(","));
             }
         }
-        all
-    }
-
-    fn encode(self) -> String {
-        let mut registry = Registry::with_prefix(PREFIX);
-        registry.register_collector(Box::new(self));
-        let mut exposition = String::new();
-        // Writing to a string cannot fail. Every reader rejects text without its end mark.
-        let _ = text::encode(&mut exposition, &registry);
-        exposition
+        // Readers reject text without its end mark.
+        text + "# EOF\n"
     }
 }
 
-impl Collector for Families {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for MetricFamily { name, unit, help, samples } in &self.0 {
-            let unit = (!unit.is_empty()).then(|| Suffix::Other((*unit).to_owned()));
-            let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), samples.metric_type())?;
-            match samples {
-                MetricSamples::Gauges(all) => {
-                    for (labels, value) in all {
-                        ConstGauge::new(*value).encode(metric.encode_family(labels)?)?;
-                    }
-                }
-                MetricSamples::Counters(all) => {
-                    for (labels, count) in all {
-                        ConstCounter::new(*count).encode(metric.encode_family(labels)?)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl MetricSamples {
-    fn metric_type(&self) -> MetricType {
-        match self {
-            Self::Gauges(_) => MetricType::Gauge,
-            Self::Counters(_) => MetricType::Counter,
-        }
-    }
+fn label((name, value): &(String, String)) -> String {
+    let value = value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
+    format!("{name}=\"{value}\"")
 }
 
 /// A run in progress for `/metrics`: the state in the progress bar, and the results of the trials so far.
@@ -359,7 +316,7 @@ impl Live {
         for ((strategy, contenders), so_far) in &self.with_under_way() {
             so_far.tell(&mut families, strategy, *contenders);
         }
-        families.encode()
+        families.text()
     }
 
     fn with_under_way(&self) -> BTreeMap<(String, usize), SoFar> {
@@ -374,12 +331,12 @@ impl Live {
 impl SoFar {
     fn tell(&self, families: &mut Families, strategy: &str, contenders: usize) {
         let labels = of_cell(strategy, contenders);
-        families.counter(ACQUISITIONS.0, ACQUISITIONS.1, labels.clone(), self.acquired);
-        families.counter(VIOLATIONS.0, VIOLATIONS.1, labels.clone(), self.violations);
+        families.counter(ACQUISITIONS, labels.clone(), self.acquired);
+        families.counter(VIOLATIONS, labels.clone(), self.violations);
         for (verdict, count) in &self.ended {
             let mut labels = labels.clone();
             labels.push(("verdict".into(), (*verdict).to_owned()));
-            families.counter("trials", "Trials that ended, by verdict", labels, *count);
+            families.counter(("trials", "Trials that ended, by verdict"), labels, *count);
         }
         for (which, value) in &self.last {
             figure(families, *which, *value, "last", labels.clone());
