@@ -11,85 +11,75 @@ use zklockbench_record::{Better, Counted, Figure, Reading, Statistic, Trial, fig
 use zklockbench_stats::{Design, median};
 
 /// Criterion for ranking strategies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aspect {
-    /// Acquisitions per second of a closed load.
-    Throughput,
-    /// Time until all contenders have acquired, for a batch or a load that ends after a number of acquisitions.
-    TotalTime,
-    /// Median wait of an open load, whose throughput is the offered rate.
-    Wait,
-    Load,
-    Fairness,
-}
-
-impl Aspect {
-    pub fn is_speed(self) -> bool {
-        !matches!(self, Self::Load | Self::Fairness)
-    }
-
-    pub fn better(self) -> Better {
-        match self {
-            Self::Throughput | Self::Fairness => Better::Higher,
-            Self::TotalTime | Self::Wait | Self::Load => Better::Lower,
-        }
-    }
-
-    pub fn topic(self) -> Topic {
-        match self {
-            Self::Throughput | Self::TotalTime | Self::Wait => Topic::Fastest,
-            Self::Load => Topic::Lightest,
-            Self::Fairness => Topic::Fairest,
-        }
-    }
-
-    pub fn evidence(self) -> Evidence {
-        match self {
-            Self::Throughput => Evidence::Throughput,
-            Self::TotalTime => Evidence::TotalTime,
-            Self::Wait => Evidence::Table,
-            Self::Load => Evidence::Requests,
-            Self::Fairness => Evidence::Fairness,
-        }
-    }
-
+pub(super) struct Aspect {
+    pub topic: Topic,
+    pub evidence: Evidence,
+    pub better: Better,
     /// The superlative for a single best strategy, and the adjective for several equal ones.
-    pub fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Throughput | Self::TotalTime | Self::Wait => ("the fastest", "fast"),
-            Self::Load => ("the lightest on the ensemble", "light on the ensemble"),
-            Self::Fairness => ("the fairest", "fair"),
-        }
-    }
-
-    pub fn shown(self, value: f64) -> String {
-        match self {
-            Self::Throughput => format!("{} acquisitions a second", number(value)),
-            Self::TotalTime => format!("{} in all", Value::Duration(value).shown()),
-            Self::Wait => format!("a median wait of {}", Value::Duration(value).shown()),
-            Self::Load => format!("{} requests and notifications per acquisition", number(value)),
-            Self::Fairness => format!("a fairness index of {}", number(value)),
-        }
-    }
-
-    fn reading(self, trial: &Trial) -> Option<Reading> {
-        let exact = Reading::exact;
-        match self {
-            Self::Throughput => figures::THROUGHPUT.of(trial).map(exact),
-            Self::TotalTime => Some(exact(trial.measured_us as f64)),
-            Self::Wait => trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok(),
-            Self::Fairness => figures::FAIRNESS.of(trial).map(exact),
-            // Counts from a separate trial are not readings of this one.
-            Self::Load if trial.is_counted_apart() => None,
-            Self::Load => requests_and_notifications(trial).map(exact),
-        }
-    }
+    pub words: (&'static str, &'static str),
+    pub shown: fn(f64) -> String,
+    /// The text on a beaten strategy: its name, the multiple of the best strategy's value, and its own value.
+    pub beaten: fn(&str, &str, f64) -> String,
+    reading: fn(&Trial) -> Option<Reading>,
 }
+
+/// Acquisitions per second of a closed load.
+const THROUGHPUT: Aspect = Aspect {
+    topic: Topic::Fastest,
+    evidence: Evidence::Throughput,
+    better: Better::Higher,
+    words: ("the fastest", "fast"),
+    shown: |value| format!("{} acquisitions a second", number(value)),
+    beaten: |label, times, _| format!(", {times} times as fast as {label}"),
+    reading: |trial| figures::THROUGHPUT.of(trial).map(Reading::exact),
+};
+
+/// Time until all contenders have acquired, for a batch or a load that ends after a number of acquisitions.
+const TOTAL_TIME: Aspect = Aspect {
+    evidence: Evidence::TotalTime,
+    better: Better::Lower,
+    shown: |value| format!("{} in all", Value::Duration(value).shown()),
+    beaten: |label, times, _| format!("; {label} takes {times} times as long"),
+    reading: |trial| Some(Reading::exact(trial.measured_us as f64)),
+    ..THROUGHPUT
+};
+
+/// Median wait of an open load, whose throughput is the offered rate.
+const WAIT: Aspect = Aspect {
+    evidence: Evidence::Table,
+    shown: |value| format!("a median wait of {}", Value::Duration(value).shown()),
+    reading: |trial| trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok(),
+    ..TOTAL_TIME
+};
+
+/// Requests and notifications.
+const LOAD: Aspect = Aspect {
+    topic: Topic::Lightest,
+    evidence: Evidence::Requests,
+    better: Better::Lower,
+    words: ("the lightest on the ensemble", "light on the ensemble"),
+    shown: |value| format!("{} requests and notifications per acquisition", number(value)),
+    beaten: |label, times, _| format!("; {label} takes {times} times as many"),
+    // Counts from a separate trial are not readings of this one.
+    reading: |trial| {
+        requests_and_notifications(trial).filter(|_| !trial.is_counted_apart()).map(Reading::exact)
+    },
+};
+
+const FAIRNESS: Aspect = Aspect {
+    topic: Topic::Fairest,
+    evidence: Evidence::Fairness,
+    better: Better::Higher,
+    words: ("the fairest", "fair"),
+    shown: |value| format!("a fairness index of {}", number(value)),
+    beaten: |label, _, value| format!("; {label} has {}", number(value)),
+    reading: |trial| figures::FAIRNESS.of(trial).map(Reading::exact),
+};
 
 /// Cells of a run that may be ranked.
 pub(super) struct Field<'a> {
     view: &'a View<'a>,
-    speed: Aspect,
+    speed: &'static Aspect,
 }
 
 impl<'a> Field<'a> {
@@ -97,10 +87,10 @@ impl<'a> Field<'a> {
     pub fn of(view: &'a View<'a>) -> Option<Self> {
         let first = view.cells.iter().flat_map(Cell::all).find(|trial| trial.measured.acquired() > 0)?;
         let speed = match first.spec.load.name() {
-            "open" => Aspect::Wait,
-            "batch" => Aspect::TotalTime,
-            _ if first.full_crew.is_some() => Aspect::TotalTime,
-            _ => Aspect::Throughput,
+            "open" => &WAIT,
+            "batch" => &TOTAL_TIME,
+            _ if first.full_crew.is_some() => &TOTAL_TIME,
+            _ => &THROUGHPUT,
         };
         Some(Self { view, speed })
     }
@@ -127,7 +117,7 @@ impl<'a> Field<'a> {
 
     /// Rankings by every aspect and for every number of contenders with at least two strategies.
     pub fn standings(&self, limits: Limits) -> Vec<Standing> {
-        let aspects = [self.speed, Aspect::Load, Aspect::Fairness].into_iter();
+        let aspects = [self.speed, &LOAD, &FAIRNESS].into_iter();
         let counts = self.view.contender_counts();
         let each = aspects.flat_map(|aspect| counts.iter().map(move |count| (aspect, *count)));
         let each = each.map(|(aspect, count)| self.entries(aspect, count));
@@ -140,18 +130,18 @@ impl<'a> Field<'a> {
         open
     }
 
-    fn entries(&self, aspect: Aspect, contenders: usize) -> Standing {
+    fn entries(&self, aspect: &'static Aspect, contenders: usize) -> Standing {
         let mut entries: Vec<Entry> =
             self.ranked_at(contenders).filter_map(|cell| self.entry(aspect, cell)).collect();
         entries.sort_by(|one, other| {
             let order = one.median().total_cmp(&other.median());
-            if aspect.better() == Better::Higher { order.reverse() } else { order }
+            if aspect.better == Better::Higher { order.reverse() } else { order }
         });
         let is_ranked = |label: &str| entries.iter().any(|entry| entry.label == label);
         let is_apart = |cell: &&Cell<'_>| {
             // A lock of another system sends nothing to the ensemble.
             let is_zookeepers = cell.all().all(|trial| trial.spec.strategy.system.is_none());
-            aspect == Aspect::Load && is_zookeepers && !is_ranked(self.view.label(cell))
+            aspect.topic == Topic::Lightest && is_zookeepers && !is_ranked(self.view.label(cell))
         };
         let amount = |cell: &Cell<'_>| {
             let counted = cell.counting().all(Trial::is_counted_apart);
@@ -162,12 +152,13 @@ impl<'a> Field<'a> {
         Standing { aspect, contenders, entries, apart, repetitions: 0, needed: None, decidable: false }
     }
 
-    fn entry(&self, aspect: Aspect, cell: &Cell<'_>) -> Option<Entry> {
-        let reading = |trial: &Trial| Some((trial.spec.repetition, aspect.reading(trial)?));
+    fn entry(&self, aspect: &'static Aspect, cell: &Cell<'_>) -> Option<Entry> {
+        let reading = |trial: &Trial| Some((trial.spec.repetition, (aspect.reading)(trial)?));
         let readings: Vec<(u32, Reading)> = cell.counting().map(reading).collect::<Option<_>>()?;
         let is_exact = |pair: &[(u32, Reading)]| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least;
-        let is_determined =
-            aspect == Aspect::Load && cell.counting().all(is_determined) && readings.windows(2).all(is_exact);
+        let is_determined = aspect.topic == Topic::Lightest
+            && cell.counting().all(is_determined)
+            && readings.windows(2).all(is_exact);
         let label = self.view.label(cell).to_owned();
         (!readings.is_empty()).then_some(Entry { label, readings, is_determined, against: None })
     }
@@ -222,7 +213,7 @@ impl Entry {
 
 /// Strategies ranked by one aspect with one number of contenders, best first.
 pub(super) struct Standing {
-    pub aspect: Aspect,
+    pub aspect: &'static Aspect,
     pub contenders: usize,
     pub entries: Vec<Entry>,
     /// Strategies whose requests were not counted in each repetition, with their load if a separate trial counted it.
@@ -237,7 +228,7 @@ pub(super) struct Standing {
 impl Standing {
     /// Compares the best strategy with each other one. The correction is for `family` comparisons.
     fn conclude(&mut self, limits: Limits, family: usize) {
-        let better = self.aspect.better();
+        let better = self.aspect.better;
         let (best, others) = self.entries.split_at_mut(1);
         let best = &best[0];
         let mut all_exact = true;

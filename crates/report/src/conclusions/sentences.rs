@@ -1,6 +1,6 @@
 //! Sentences of the ranking: the recommendation, and the fastest, lightest and fairest strategies.
 
-use super::ranking::{Aspect, Entry, Field, Standing};
+use super::ranking::{Entry, Field, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::document::Value;
 use crate::view::Cell;
@@ -18,15 +18,14 @@ pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
     let (standings, focus) = (field.standings(limits), field.focus());
     let choice = choice(field, &standings, focus, limits);
     let is_open = choice.as_ref().is_some_and(|one| one.certainty == Certainty::Unknown);
-    let all: Vec<Conclusion> = standings.iter().map(|one| standing(one, limits)).collect();
-    let at_focus: Vec<Conclusion> = all.iter().filter(|one| one.contenders == Some(focus)).cloned().collect();
-    let is_news = |one: &Conclusion| {
+    let all = standings.iter().map(|one| standing(one, limits));
+    let (at_focus, mut others): (Vec<_>, Vec<_>) = all.partition(|one| one.contenders == Some(focus));
+    others.retain(|one| {
         let is_sure = matches!(one.certainty, Certainty::Shown | Certainty::Same);
         is_sure && !at_focus.iter().any(|said| said.topic == one.topic && said.strategies == one.strategies)
-    };
-    let others = all.iter().filter(|one| one.contenders != Some(focus) && is_news(one)).cloned();
-    let said = at_focus.iter().cloned().chain(others);
+    });
     // Too few repetitions are reported once.
+    let said = at_focus.into_iter().chain(others);
     choice.into_iter().chain(said.filter(|one| !is_open || one.certainty != Certainty::Unknown)).collect()
 }
 
@@ -37,52 +36,38 @@ fn names<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String> {
 /// The sentence on one aspect with one number of contenders.
 fn standing(of: &Standing, limits: Limits) -> Conclusion {
     let at = contenders(of.contenders);
-    let (superlative, adjective) = of.aspect.words();
+    let (superlative, adjective) = of.aspect.words;
     let leaders = names(of.leaders());
     // Exact counts need no interval.
     let once = if of.repetitions < 2 { ", counted in one trial only" } else { "" };
-    let value = format!("{}{once}", of.aspect.shown(of.best().median()));
     let among = if of.apart.is_empty() { "" } else { " of those counted" };
-    let (certainty, strategies, sentence) = if !of.decidable {
-        let too_few = too_few(of);
-        (
-            Certainty::Unknown,
-            Vec::new(),
-            format!("With {at}, it is not known which lock is {superlative}: {too_few}."),
-        )
-    } else if let [best] = leaders.as_slice() {
-        let next = of.beaten().next().and_then(|next| multiple(of, next)).unwrap_or_default();
-        (
-            Certainty::Shown,
-            leaders.clone(),
-            format!("With {at}, {best} is {superlative}{among}: {value}{next}."),
-        )
-    } else if of.is_level() {
-        let margin = percent(limits.margin);
-        let listed = listed(&leaders);
-        (
-            Certainty::Same,
-            leaders,
-            format!("With {at}, {listed} are equally {adjective}{among}, to within {margin}."),
-        )
-    } else {
-        let listed = listed(&leaders);
-        (
-            Certainty::Tied,
-            leaders,
-            format!(
-                "With {at}, no single lock is shown to be {superlative}{among}: {listed} differ by no more than noise could \
-                 explain."
-            ),
-        )
+    let (certainty, said) = match leaders.as_slice() {
+        _ if !of.decidable => {
+            let why = too_few(of);
+            (Certainty::Unknown, format!("it is not known which lock is {superlative}: {why}"))
+        }
+        [best] => {
+            let value = (of.aspect.shown)(of.best().median());
+            let next = of.beaten().next().and_then(|next| multiple(of, next)).unwrap_or_default();
+            (Certainty::Shown, format!("{best} is {superlative}{among}: {value}{once}{next}"))
+        }
+        several if of.is_level() => {
+            let (several, margin) = (listed(several), percent(limits.margin));
+            (Certainty::Same, format!("{several} are equally {adjective}{among}, to within {margin}"))
+        }
+        several => {
+            let several = listed(several);
+            let why = format!("{several} differ by no more than noise could explain");
+            (Certainty::Tied, format!("no single lock is shown to be {superlative}{among}: {why}"))
+        }
     };
     Conclusion {
-        topic: of.aspect.topic(),
+        topic: of.aspect.topic,
         certainty,
         contenders: Some(of.contenders),
-        strategies,
-        sentence,
-        evidence: of.aspect.evidence(),
+        strategies: if of.decidable { leaders } else { Vec::new() },
+        sentence: format!("With {at}, {said}."),
+        evidence: of.aspect.evidence,
     }
 }
 
@@ -95,30 +80,23 @@ fn too_few(of: &Standing) -> String {
 /// A beaten strategy as a multiple of the best, with its interval; the text follows the best strategy's value.
 fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     let ratio = entry.against.as_ref()?.ratio?;
-    let is_inverted = of.aspect.better() == Better::Lower;
+    let is_inverted = of.aspect.better == Better::Lower;
     let turned = |value: f64| if is_inverted { 1.0 / value } else { value };
     let (low, high) = if is_inverted { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
     let interval = match (turned(low), turned(high)) {
         (low, high) if low < high && high.is_finite() => format!(" [{}, {}]", number(low), number(high)),
         _ => String::new(),
     };
-    let (label, times) = (&entry.label, turned(ratio.value));
-    times.is_finite().then(|| match of.aspect {
-        Aspect::Throughput => format!(", {}{interval} times as fast as {label}", number(times)),
-        Aspect::TotalTime | Aspect::Wait => {
-            format!("; {label} takes {}{interval} times as long", number(times))
-        }
-        Aspect::Load => format!("; {label} takes {}{interval} times as many", number(times)),
-        Aspect::Fairness => format!("; {label} has {}", number(entry.median())),
-    })
+    let times = Some(turned(ratio.value)).filter(|times| times.is_finite())?;
+    Some((of.aspect.beaten)(&entry.label, &format!("{}{interval}", number(times)), entry.median()))
 }
 
 /// The recommendation: the fastest lock that kept its promises, or the lightest of several equally fast ones. `None` if there is
 /// no choice.
 fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limits) -> Option<Conclusion> {
     let mut at_focus = standings.iter().filter(|one| one.contenders == focus);
-    let speed = at_focus.clone().find(|one| one.aspect.is_speed())?;
-    let load = at_focus.find(|one| one.aspect == Aspect::Load);
+    let speed = at_focus.clone().find(|one| one.aspect.topic == Topic::Fastest)?;
+    let load = at_focus.find(|one| one.aspect.topic == Topic::Lightest);
     let is_proven = |label: &str| {
         let verdict = field.ranked(focus, label).map(Cell::verdict);
         verdict.is_some_and(|verdict| verdict.is_none_or(|verdict| verdict == Verdict::Held))
@@ -132,11 +110,8 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
         sentence,
         evidence: Evidence::Table,
     };
-    let fastest: Vec<String> = if speed.decidable {
-        names(speed.leaders().filter(|entry| is_proven(&entry.label)))
-    } else {
-        names(speed.entries.iter().take(1).filter(|entry| is_proven(&entry.label)))
-    };
+    let most = if speed.decidable { usize::MAX } else { 1 };
+    let fastest = names(speed.leaders().take(most).filter(|entry| is_proven(&entry.label)));
     if fastest.is_empty() {
         let sentence =
             format!("No recommendation for {at}: it is not known whether the fastest excluded others.");
@@ -156,7 +131,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     // Only the best strategy has been compared with each of the others.
     let last = speed.beaten().last().filter(|_| own.against.is_none());
     let multiple = last.and_then(|last| multiple(speed, last));
-    let value = format!("{}{}", speed.aspect.shown(own.median()), multiple.unwrap_or_default());
+    let value = format!("{}{}", (speed.aspect.shown)(own.median()), multiple.unwrap_or_default());
     let why = match (chosen.len(), load.filter(|_| is_lighter)) {
         (_, Some(load)) => {
             format!("Nothing measured was significantly faster, and {}.", least_load(&chosen, load))
@@ -177,7 +152,7 @@ fn undecided(speed: &Standing, at: &str) -> String {
         Some(needed) => format!("run with --repetitions {needed}"),
         None => "compare fewer strategies".to_owned(),
     };
-    let end = |entry: &Entry| format!("{} ({})", speed.aspect.shown(entry.median()), entry.label);
+    let end = |entry: &Entry| format!("{} ({})", (speed.aspect.shown)(entry.median()), entry.label);
     let range = speed
         .entries
         .last()
