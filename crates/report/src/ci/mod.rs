@@ -63,6 +63,10 @@ pub struct Check {
 }
 
 impl Check {
+    fn new(kind: CheckKind, name: &str, verdict: Verdict, seen: Vec<String>, took: Duration) -> Self {
+        Self { kind, name: clean(name), verdict, seen, took }
+    }
+
     pub fn word(&self) -> &'static str {
         match self.verdict {
             Verdict::Held => "passed",
@@ -146,23 +150,20 @@ impl CiReport {
         let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
         let began =
             comparison.new.runs.first().and_then(|run| humantime::parse_rfc3339(&run.started_at).ok());
-        let empty = Self {
-            title: clean(scenario),
+        let empty = Self::empty(scenario, began.unwrap_or(SystemTime::UNIX_EPOCH));
+        let report = Self {
             headline: Some(clean(&comparison.conclusion.sentence)),
-            began: began.unwrap_or(SystemTime::UNIX_EPOCH),
-            took: Duration::ZERO,
             facts: sides.map(|(name, side)| (name, clean(&side.path))).into(),
-            checks: Vec::new(),
-            cells: Vec::new(),
             notes: comparison.unsound.iter().chain(&comparison.forced).map(|note| clean(note)).collect(),
+            ..empty
         };
-        empty.with_comparison(comparison)
+        report.with_comparison(comparison)
     }
 
     /// Adds the verdicts of a comparison and its conclusion.
     pub fn with_comparison(self, comparison: &Comparison) -> Self {
         let conclusion = &comparison.conclusion;
-        let name = "nothing regressed".into();
+        let name = "nothing regressed";
         let whole = compared(CheckKind::Run, name, conclusion.regression, &conclusion.sentence);
         let deciding = comparison.rows.iter().filter(|row| row.role == Role::Decides);
         self.with_checks(std::iter::once(whole).chain(deciding.map(of_row)))
@@ -170,22 +171,14 @@ impl CiReport {
 
     /// The report of a run that failed before any measurement, with the reason.
     pub fn of_failure(title: &str, began: SystemTime, why: &str) -> Self {
-        Self {
-            title: clean(title),
-            headline: None,
-            began,
-            took: Duration::ZERO,
-            facts: vec![("version", env!("CARGO_PKG_VERSION").into())],
-            checks: vec![Check {
-                kind: CheckKind::Run,
-                name: EVERY_TRIAL.into(),
-                verdict: Verdict::Unknown(vec![clean(why)]),
-                seen: Vec::new(),
-                took: Duration::ZERO,
-            }],
-            cells: Vec::new(),
-            notes: Vec::new(),
-        }
+        let unknown = Verdict::Unknown(vec![clean(why)]);
+        let report = Self::empty(title, began).with_fact("version", env!("CARGO_PKG_VERSION"));
+        report.with_checks([Check::new(CheckKind::Run, EVERY_TRIAL, unknown, Vec::new(), Duration::ZERO)])
+    }
+
+    fn empty(title: &str, began: SystemTime) -> Self {
+        let (facts, checks, cells, notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { title: clean(title), headline: None, began, took: Duration::ZERO, facts, checks, cells, notes }
     }
 
     pub fn fact(&self, wanted: &str) -> Option<&str> {
@@ -264,13 +257,8 @@ fn of_whole(stored: &StoredRun) -> Check {
             Some(format!("the run was cut short: {}; {ran}", clean(why)))
         }
     };
-    Check {
-        kind: CheckKind::Run,
-        name: EVERY_TRIAL.into(),
-        verdict: Verdict::unknown_if(why.into_iter().collect()),
-        seen: vec![ran],
-        took: run.ended_at.duration_since(run.started_at).unwrap_or_default(),
-    }
+    let took = run.ended_at.duration_since(run.started_at).unwrap_or_default();
+    Check::new(CheckKind::Run, EVERY_TRIAL, Verdict::unknown_if(why.into_iter().collect()), vec![ran], took)
 }
 
 fn of_row(row: &Row) -> Check {
@@ -280,13 +268,13 @@ fn of_row(row: &Row) -> Check {
         [] => word.to_owned(),
         said => format!("{word}: {}", said.join("; ")),
     };
-    let name = clean(&format!("{}: {}", row.cell.name(), row.figure));
-    compared(CheckKind::Comparison, name, row.compared.regression, &sentence)
+    let name = format!("{}: {}", row.cell.name(), row.figure);
+    compared(CheckKind::Comparison, &name, row.compared.regression, &sentence)
 }
 
-fn compared(kind: CheckKind, name: String, regression: Regression, said: &str) -> Check {
+fn compared(kind: CheckKind, name: &str, regression: Regression, said: &str) -> Check {
     let said = clean(said);
-    Check { kind, name, verdict: regression.verdict(&said), seen: vec![said], took: Duration::ZERO }
+    Check::new(kind, name, regression.verdict(&said), vec![said], Duration::ZERO)
 }
 
 /// The ratio as text; `None` if counts are equal.
@@ -303,13 +291,9 @@ fn ratio(compared: &Compared) -> Option<String> {
 fn of_gate(gate: &Outcome, took: Duration) -> Check {
     let seen =
         gate.checks.iter().map(|check| clean(&format!("{}: {}", check.word(), gate_check_told(check))));
-    Check {
-        kind: if gate.is_of_every_run() { CheckKind::Run } else { CheckKind::Gate },
-        name: clean(&gate_title(gate)),
-        verdict: gate.verdict.clone().with_reasons(|reason| clean(&reason)),
-        seen: seen.collect(),
-        took,
-    }
+    let kind = if gate.is_of_every_run() { CheckKind::Run } else { CheckKind::Gate };
+    let verdict = gate.verdict.clone().with_reasons(|reason| clean(&reason));
+    Check::new(kind, &gate_title(gate), verdict, seen.collect(), took)
 }
 
 /// The verdict on a strategy's trials. A single contender has no other to exclude, so its check is only that it was measured.
@@ -329,14 +313,9 @@ fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
         );
     }
     seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));
-    let measured = cell.sum(|one| one.measured_us);
-    Check {
-        kind: CheckKind::Lock,
-        name: figures.name(),
-        verdict: figures.verdict.clone().unwrap_or_else(|| Verdict::unknown_if(unsound())),
-        seen,
-        took: Duration::from_micros(measured),
-    }
+    let took = Duration::from_micros(cell.sum(|one| one.measured_us));
+    let verdict = figures.verdict.clone().unwrap_or_else(|| Verdict::unknown_if(unsound()));
+    Check::new(CheckKind::Lock, &figures.name(), verdict, seen, took)
 }
 
 fn figures(label: &str, cell: &Cell<'_>) -> CellFigures {
