@@ -327,6 +327,12 @@ impl Trial {
         format!("trial {} ({})", spec.index, cell_name(&spec.strategy.label, spec.contenders))
     }
 
+    /// Strategy, contenders and repetition.
+    pub fn repetition(&self) -> String {
+        let cell = cell_name(&self.spec.strategy.label, self.spec.contenders);
+        format!("{cell}, repetition {}", self.spec.repetition)
+    }
+
     /// Reason why the measurements do not count: invalid or cut short. `None` if they count.
     pub fn unsound(&self) -> Option<String> {
         let invalid = self.health.invalid.as_ref().map(|why| format!("invalid: {why}"));

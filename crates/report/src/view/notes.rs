@@ -22,7 +22,7 @@ impl View<'_> {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks.clone();
         notes.extend(self.marks());
-        notes.extend(self.fault_notes());
+        notes.extend(self.cells.iter().flat_map(Cell::all).flat_map(notes_on_faults));
         notes.extend(self.disagreements());
         notes.extend(self.cells.iter().flat_map(|cell| self.notes_on_the_wire(cell)));
         notes
@@ -32,8 +32,7 @@ impl View<'_> {
     /// an outage, or left contenders unserved.
     fn marks(&self) -> Vec<String> {
         let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
-        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
-        let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
+        let doubts = self.cells.iter().flat_map(Cell::all).flat_map(doubts_of);
         let remarks: [(&str, Remark); 5] = [
             ("unserved", unserved),
             ("hold limit", limited),
@@ -64,37 +63,6 @@ impl View<'_> {
             lines.push(format!("{of}: {reasons}, in the files of its trials"));
         }
         lines
-    }
-
-    fn doubts_of(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
-        let of = self.repetition(cell, trial);
-        let stood = trial.standstill.as_ref().map(|stood| {
-            let signs = match stood.signs.as_slice() {
-                [] => "cause unknown".to_owned(),
-                signs => signs.join("; "),
-            };
-            let lasted = format_micros(stood.lasted_us);
-            format!("for {lasted} the lock was free, but no waiter acquired it: {signs}")
-        });
-        let saturated = trial.measured.saturated;
-        let saturated = (saturated > 0).then(|| {
-            let samples = counted(saturated, "sample counts", "samples count");
-            format!("{samples} as {}, but took longer", format_micros(HIGHEST_US))
-        });
-        // Failed requests are expected in trials with faults.
-        let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
-        let mut doubts = vec![
-            ("invalid", trial.health.invalid.clone()),
-            ("partial", trial.cut_short.as_ref().map(|cut| cut.why.clone())),
-            ("standstill", stood),
-        ];
-        let elections = trial.unexplained_elections();
-        doubts.extend(elections.map(|one| ("election", Some(told(one, trial.measured_us)))));
-        doubts.extend([("too long", saturated), ("errors", errors)]);
-        doubts.push(("not resumed", trial.sessions.told_not_resumed()));
-        doubts.extend(of_open_load(trial));
-        let doubts = doubts.into_iter();
-        doubts.filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?))).collect()
     }
 
     fn disagreements(&self) -> Vec<String> {
@@ -132,30 +100,51 @@ impl View<'_> {
         fan_out.chain(disagree).collect()
     }
 
-    /// One line for each stuck contender, and for each fault that was not proved or not undone.
-    fn fault_notes(&self) -> Vec<String> {
-        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
-        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty() || !trial.stuck.is_empty());
-        broken.flat_map(|(cell, trial)| self.notes_on(cell, trial)).collect()
-    }
-
-    fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
-        let of = self.repetition(cell, trial);
-        let mut notes = stuck(trial, &of);
-        for fault in &trial.faults {
-            let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
-            notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
-        }
-        notes
-    }
-
     fn name(&self, cell: &Cell<'_>) -> String {
         cell_name(self.label(cell), cell.contenders)
     }
+}
 
-    fn repetition(&self, cell: &Cell<'_>, trial: &Trial) -> String {
-        format!("{}, repetition {}", self.name(cell), trial.spec.repetition)
+/// Reasons to doubt a trial, and what it left unserved.
+fn doubts_of(trial: &Trial) -> Vec<String> {
+    let of = trial.repetition();
+    let stood = trial.standstill.as_ref().map(|stood| {
+        let signs = match stood.signs.as_slice() {
+            [] => "cause unknown".to_owned(),
+            signs => signs.join("; "),
+        };
+        let lasted = format_micros(stood.lasted_us);
+        format!("for {lasted} the lock was free, but no waiter acquired it: {signs}")
+    });
+    let saturated = trial.measured.saturated;
+    let saturated = (saturated > 0).then(|| {
+        let samples = counted(saturated, "sample counts", "samples count");
+        format!("{samples} as {}, but took longer", format_micros(HIGHEST_US))
+    });
+    // Failed requests are expected in trials with faults.
+    let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
+    let elections = trial.unexplained_elections();
+    let elections = elections.map(|one| ("election", Some(told(one, trial.measured_us))));
+    let before = [
+        ("invalid", trial.health.invalid.clone()),
+        ("partial", trial.cut_short.as_ref().map(|cut| cut.why.clone())),
+        ("standstill", stood),
+    ];
+    let not_resumed = ("not resumed", trial.sessions.told_not_resumed());
+    let after = [("too long", saturated), ("errors", errors), not_resumed];
+    let doubts = before.into_iter().chain(elections).chain(after).chain(of_open_load(trial));
+    doubts.filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?))).collect()
+}
+
+/// One line for each stuck contender, and for each fault that was not proved or not undone.
+fn notes_on_faults(trial: &Trial) -> Vec<String> {
+    let of = trial.repetition();
+    let mut notes = stuck(trial, &of);
+    for fault in &trial.faults {
+        let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
+        notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
     }
+    notes
 }
 
 /// Unserved waits of a cell, if they are long. A few waits are in progress whenever a phase ends.
@@ -172,16 +161,12 @@ fn unserved(cell: &Cell<'_>) -> Option<String> {
 /// Holds at and beyond the scenario's limit.
 fn limited(cell: &Cell<'_>) -> Option<String> {
     let all = cell.all().filter_map(|trial| trial.limited_holds).reduce(LimitedHolds::add)?;
-    let mut said = format!("{} ended at it", counted(all.ended_at_limit, "hold", "holds"));
-    if all.overran > 0 {
-        let longest = format_micros(all.longest_overrun_us);
-        said.push_str(&format!("; {} lasted longer, by up to {longest}", all.overran));
-    }
-    if all.blocked > 0 {
-        let longest = format_micros(all.longest_blocked_us);
-        said.push_str(&format!("; stuck holders blocked others beyond it for up to {longest}"));
-    }
-    Some(said)
+    let [overrun, blocked] = [all.longest_overrun_us, all.longest_blocked_us].map(format_micros);
+    let ended = Some(format!("{} ended at it", counted(all.ended_at_limit, "hold", "holds")));
+    let overran = (all.overran > 0).then(|| format!("{} lasted longer, by up to {overrun}", all.overran));
+    let blocked =
+        (all.blocked > 0).then(|| format!("stuck holders blocked others beyond it for up to {blocked}"));
+    Some([ended, overran, blocked].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 /// Nodes that fresh locks leave, and their growth over a day at the measured rate.
@@ -280,13 +265,10 @@ fn told(election: &Election, measured_us: u64) -> String {
 const STUCK_TOLD: usize = 20;
 
 fn stuck(trial: &Trial, of: &str) -> Vec<String> {
-    let told = trial.stuck.iter().take(STUCK_TOLD);
-    let mut notes: Vec<String> = told.map(|one| format!("stuck: {of}: {}", who(one))).collect();
-    if trial.stuck.len() > STUCK_TOLD {
-        let (more, number) = (trial.stuck.len() - STUCK_TOLD, trial.spec.index);
-        notes.push(format!("stuck: {of}: {more} more; trials/{number:03}.json has them all"));
-    }
-    notes
+    let told = trial.stuck.iter().take(STUCK_TOLD).map(|one| format!("stuck: {of}: {}", who(one)));
+    let (more, number) = (trial.stuck.len().saturating_sub(STUCK_TOLD), trial.spec.index);
+    let more = (more > 0).then(|| format!("stuck: {of}: {more} more; trials/{number:03}.json has them all"));
+    told.chain(more).collect()
 }
 
 fn who(stuck: &Stuck) -> String {

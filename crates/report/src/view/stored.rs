@@ -146,12 +146,8 @@ fn busy_generator(stored: &StoredRun) -> Vec<String> {
     let told = |trial: &Trial| {
         let share = trial.health.cpu_share / threads;
         (trial.arrived.is_none() && share >= BUSY).then(|| {
-            let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
-            let of = format!("{cell}, repetition {}", trial.spec.repetition);
-            format!(
-                "busy generator: {of}: its threads ran {} of the time; use more of them (--threads)",
-                percent(share)
-            )
+            let (of, share) = (trial.repetition(), percent(share));
+            format!("busy generator: {of}: its threads ran {share} of the time; use more of them (--threads)")
         })
     };
     stored.trials.iter().filter_map(told).collect()
@@ -159,11 +155,8 @@ fn busy_generator(stored: &StoredRun) -> Vec<String> {
 
 /// Trials that the generator spoiled and that were rerun.
 fn made_again(replaced: &[Trial]) -> Vec<String> {
-    let told = |trial: &Trial| {
-        let (spec, why) = (&trial.spec, trial.health.invalid.as_deref().unwrap_or_default());
-        let cell = cell_name(&spec.strategy.label, spec.contenders);
-        format!("rerun: {cell}, repetition {}: {why}", spec.repetition)
-    };
+    let why = |trial: &'_ Trial| trial.health.invalid.clone().unwrap_or_default();
+    let told = |trial: &Trial| format!("rerun: {}: {}", trial.repetition(), why(trial));
     replaced.iter().map(told).collect()
 }
 
