@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use maud::{Markup, PreEscaped, html};
 use zklockbench_core::units::{format_micros, one_line, shown};
 use zklockbench_record::{StepKind, Timeline, TimelineStep};
 
@@ -114,32 +115,24 @@ impl Picture {
         let left = if self.has_times() { TIMES_WIDTH } else { MARGIN };
         let (width, height) = (left + MARGIN + LANE * self.lanes.len(), HEAD + ROW * (self.rows.len() + 1));
         let drawing = Drawing { left, server: left + LANE };
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"messages\" viewBox=\"0 0 {width} {height}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n<style>{STYLE}</style>\n"
-        );
-        if let Some(first) = self.rows.iter().position(|row| row.is_shaded) {
-            let count = self.rows.iter().filter(|row| row.is_shaded).count();
-            let (top, tall) = (HEAD + ROW * first + ROW / 4, ROW * count);
-            let _ = writeln!(
-                svg,
-                "<rect class=\"together\" x=\"0\" y=\"{top}\" width=\"{width}\" height=\"{tall}\"/>"
-            );
-        }
+        let shaded = self.rows.iter().position(|row| row.is_shaded);
+        let shaded_rows = self.rows.iter().filter(|row| row.is_shaded).count();
         let lanes = self.lanes.iter().enumerate().map(|(one, name)| (drawing.lane(one), name.as_str()));
-        for (x, name) in lanes.chain([(drawing.server, "server")]) {
-            let anchor = if x == left { "start" } else { "middle" };
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{x}\" y1=\"{HEAD}\" x2=\"{x}\" y2=\"{height}\"/><text x=\"{x}\" y=\"20\" \
-                 text-anchor=\"{anchor}\">{}</text>",
-                escaped(name)
-            );
-        }
-        for (number, row) in self.rows.iter().enumerate() {
-            svg += &drawing.row(row, HEAD + ROW * (number + 1));
-        }
-        svg + "</svg>\n"
+        let markup = html! {
+            svg xmlns="http://www.w3.org/2000/svg" class="messages" viewBox={ "0 0 " (width) " " (height) }
+                font-family="sans-serif" font-size="12" {
+                style { (PreEscaped(STYLE)) }
+                @if let Some(first) = shaded {
+                    rect.together x="0" y=(HEAD + ROW * first + ROW / 4) width=(width) height=(ROW * shaded_rows) {}
+                }
+                @for (x, name) in lanes.chain([(drawing.server, "server")]) {
+                    line x1=(x) y1=(HEAD) x2=(x) y2=(height) {}
+                    text x=(x) y="20" text-anchor=(if x == left { "start" } else { "middle" }) { (one_line(name)) }
+                }
+                @for (row, number) in self.rows.iter().zip(1..) { (drawing.row(row, HEAD + ROW * number)) }
+            }
+        };
+        markup.into_string() + "\n"
     }
 }
 
@@ -181,47 +174,45 @@ impl Drawing {
         self.left + if contender == 0 { 0 } else { LANE * (contender + 1) - LANE / 4 }
     }
 
-    fn row(&self, row: &Row, y: usize) -> String {
-        let above = y - 4;
-        let what = escaped(&row.what);
-        let at = row.at.as_ref().map_or_else(String::new, |at| {
-            format!("<text x=\"{}\" y=\"{above}\" text-anchor=\"end\">{}</text>", self.left - 12, escaped(at))
-        });
-        let server = self.server;
-        let Some(x) = row.lane.map(|lane| self.lane(lane)) else {
-            return format!(
-                "{at}<text class=\"fault\" x=\"{server}\" y=\"{above}\" text-anchor=\"middle\">{what}</text>\n"
-            );
+    fn row(&self, row: &Row, y: usize) -> Markup {
+        let (above, what, server) = (y - 4, one_line(&row.what), self.server);
+        let lane = row.lane.map(|lane| self.lane(lane));
+        let (anchor, near) = match lane {
+            None => ("middle", server),
+            Some(x) if x < server => ("start", x + 6),
+            Some(x) => ("end", x - 6),
         };
-        let (anchor, near) = if x < server { ("start", x + 6) } else { ("end", x - 6) };
-        let label = |class: &str| {
-            format!(
-                "{at}<text class=\"{class}\" x=\"{near}\" y=\"{above}\" text-anchor=\"{anchor}\">{what}</text>"
-            )
+        let class = match row.kind {
+            _ if lane.is_none() => "fault",
+            StepKind::Deed => "deed",
+            StepKind::Fault => "fault",
+            _ => "",
         };
-        let half = usize::midpoint(x, server);
-        let arrow = |from: usize, to: usize, class: &str| {
-            let head = if to > from { to - 6 } else { to + 6 };
-            format!(
-                "<line class=\"{class}\" x1=\"{from}\" y1=\"{y}\" x2=\"{to}\" y2=\"{y}\"/><path d=\"M{to} {y}L{head} {}L{head} {}z\" fill=\"#888\"/>",
-                y - 4,
-                y + 4
-            )
-        };
-        let body = match row.kind {
-            StepKind::Request => arrow(x, server, ""),
-            StepKind::Reply | StepKind::Notification => arrow(server, x, ""),
-            StepKind::LostRequest => arrow(x, half, "lost"),
-            StepKind::LostReply => arrow(server, half, "lost"),
-            StepKind::Deed => return label("deed") + "\n",
-            StepKind::Fault => return label("fault") + "\n",
-        };
-        body + &label("") + "\n"
+        html! {
+            @if let Some(x) = lane { (self.arrow(row.kind, x, y)) }
+            @if let Some(at) = &row.at {
+                text x=(self.left - 12) y=(above) text-anchor="end" { (one_line(at)) }
+            }
+            text class=(class) x=(near) y=(above) text-anchor=(anchor) { (what) }
+        }
     }
-}
 
-fn escaped(text: &str) -> String {
-    one_line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    /// The arrow of a message to or from the lane at `x`.
+    fn arrow(&self, kind: StepKind, x: usize, y: usize) -> Markup {
+        let half = usize::midpoint(x, self.server);
+        let (from, to, class) = match kind {
+            StepKind::Request => (x, self.server, ""),
+            StepKind::Reply | StepKind::Notification => (self.server, x, ""),
+            StepKind::LostRequest => (x, half, "lost"),
+            StepKind::LostReply => (self.server, half, "lost"),
+            StepKind::Deed | StepKind::Fault => return html! {},
+        };
+        let (head, up, down) = (if to > from { to - 6 } else { to + 6 }, y - 4, y + 4);
+        html! {
+            line class=(class) x1=(from) y1=(y) x2=(to) y2=(y) {}
+            path d={ "M" (to) " " (y) "L" (head) " " (up) "L" (head) " " (down) "z" } fill="#888" {}
+        }
+    }
 }
 
 #[cfg(test)]
