@@ -92,8 +92,7 @@ fn print(baselines: &[Baseline]) -> Result<(), Error> {
         .words("scenario", |one| shown(&one.run.scenario, 40))
         .words("host", |one| shown(&one.run.host.hostname, 24))
         .words("size", |one| counted(one.run.trials, "trial", "trials"))
-        .grid("", 0, baselines)
-        .table;
+        .table("", 0, baselines);
     output::data(&table_text(&table, Style { width: None, ..output::style() }))?;
     if baselines.is_empty() {
         output::note("the store is empty; `zklockbench baseline add RUN` adds a run");

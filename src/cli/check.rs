@@ -19,7 +19,7 @@ use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd, Judgement
 use zklockbench_record::history::{Event, LinePosition, LockKind};
 use zklockbench_record::{Judged, RunEnding, Timeline, Trial};
 use zklockbench_report::document::{self, Block, Document, Section};
-use zklockbench_report::page::{filled, noted, section, table};
+use zklockbench_report::page::{filled, noted, section};
 use zklockbench_report::picture::{headline, timeline_text};
 use zklockbench_report::{Columns, Style};
 use zklockbench_results::history::{HistoryReader, lines_at};
@@ -326,7 +326,7 @@ fn locks(locks: &[LockReport], style: Style) -> String {
         zklockbench_report::table_text(&grid, style)
     } else {
         let width = style.width.unwrap_or(WIDTH).min(WIDTH);
-        let grid = grid.without_idle_columns().without_zeros().0;
+        let grid = grid.lean();
         zklockbench_report::table_text(&grid, Style { width: Some(width), ..style })
     };
     let more = match order.len().saturating_sub(most) {
@@ -355,30 +355,22 @@ fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
     let longest = |lock: &&LockReport| {
         let all = [lock.violations, lock.zombies, lock.uncertain];
         let together = all.into_iter().filter(|overlaps| overlaps.count > 0);
-        Value::or_missing(together.map(|overlaps| overlaps.longest_us).max(), |us| Value::Duration(us as f64))
+        together.map(|overlaps| overlaps.longest_us).max().map(|us| Value::Duration(us as f64))
     };
     Columns::<&LockReport>::new()
         .words("lock", |lock| lock.name.as_str())
         .words("kind", |lock| lock.kind.name())
-        .numbers("acquired", |lock| lock.acquired)
-        .numbers("waited", |lock| lock.waited)
-        .numbers("violations", |lock| lock.violations.count)
-        .numbers("zombies", |lock| lock.zombies.count)
-        .spare(2)
-        .numbers("uncertain", |lock| lock.uncertain.count)
-        .spare(4)
-        .numbers("longest together", longest)
-        .spare(3)
-        .numbers("too early", |lock| if_any(lock.order.too_early, lock.order.compared > 0))
-        .spare(1)
-        .numbers("stale writes", |lock| if_written(lock, lock.writes.stale_accepted))
-        .spare(5)
-        .numbers("rejected", |lock| if_written(lock, lock.writes.stale_rejected))
-        .spare(6)
-        .numbers("stuck", |lock| lock.stuck)
-        .spare(1)
-        .grid("", 1, locks)
-        .table
+        .numbers("acquired", 0, |lock| lock.acquired)
+        .numbers("waited", 0, |lock| lock.waited)
+        .numbers("violations", 0, |lock| lock.violations.count)
+        .numbers("zombies", 2, |lock| lock.zombies.count)
+        .numbers("uncertain", 4, |lock| lock.uncertain.count)
+        .numbers("longest together", 3, longest)
+        .numbers("too early", 1, |lock| if_any(lock.order.too_early, lock.order.compared > 0))
+        .numbers("stale writes", 5, |lock| if_written(lock, lock.writes.stale_accepted))
+        .numbers("rejected", 6, |lock| if_written(lock, lock.writes.stale_rejected))
+        .numbers("stuck", 1, |lock| lock.stuck)
+        .table("", 1, locks)
 }
 
 /// The first finding, or the first few of each kind if all are requested, with only the lines that show it.
@@ -432,13 +424,13 @@ fn drawn<'a>(timelines: impl Iterator<Item = &'a Timeline>) -> Section {
 }
 
 fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>], timelines: &[Timeline]) -> Vec<Section> {
-    let locks = table("Evidence about each lock", grid(judgement.locks.iter()), "");
+    let locks = grid(judgement.locks.iter()).captioned("Evidence about each lock", "");
     let excerpt = |one: &ShownFinding<'_>| Block::Code {
         caption: one.title(),
         text: one.excerpt().collect::<Vec<_>>().join("\n"),
     };
     vec![
-        section("locks", "Locks", locks),
+        section("locks", "Locks", [locks]),
         drawn(timelines.iter()),
         section("findings", "The lines that show it", shown.iter().map(excerpt)),
         section("notes", "Notes", noted(judgement.notes.clone())),
@@ -450,15 +442,15 @@ fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
     let verdicts = Columns::<&Trial>::new()
         .words("trial", |trial| trial.spec.index as u64)
         .words("strategy", |trial| trial.spec.strategy.label.as_str())
-        .numbers("contenders", |trial| trial.spec.contenders as u64)
+        .numbers("contenders", 0, |trial| trial.spec.contenders as u64)
         .words("verdict", |trial| {
             document::Value::judged(&trial.judged.verdict, trial.judged.is_only_stuck())
         })
         .words("why", |trial| trial.judged.why.clone().unwrap_or_default())
-        .grid("", 1, trials);
-    let verdicts = table("The verdict on each trial", verdicts.table, "");
+        .table("", 1, trials)
+        .captioned("The verdict on each trial", "");
     vec![
-        section("trials", "Trials", verdicts),
+        section("trials", "Trials", [verdicts]),
         drawn(trials.iter().flat_map(Trial::timelines)),
         section("changed", "Verdicts that differ from the record", noted(changed.to_vec())),
     ]

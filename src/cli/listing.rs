@@ -49,7 +49,7 @@ fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
     let all: Vec<Value> = chosen.iter().map(T::machine).collect();
     output::tell(T::COMMAND, Exit::Held, &json!({ T::COMMAND: all }), || {
         if named.is_none() {
-            let list = T::columns().grid("", 2, &chosen).table;
+            let list = T::columns().table("", 2, &chosen);
             let width = Some(output::width().unwrap_or(WIDTH).max(WIDTH));
             return output::data(&table_text(&list, Style { width, ..output::style() }));
         }

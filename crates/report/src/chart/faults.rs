@@ -12,25 +12,26 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     }
     let under = view.under_faults();
     let scale = scale(&under);
-    let is_in = |cell: &Cell<'_>| under.iter().any(|under| std::ptr::eq(under.cell, cell));
+    let is_in = |cell: &&Cell<'_>| under.iter().any(|under| std::ptr::eq(under.cell, *cell));
+    let cells: Vec<&Cell<'_>> = view.cells.iter().filter(is_in).collect();
     let tile = |cell: &Cell<'_>, set: usize| {
         let found = under.iter().find(|one| std::ptr::eq(one.cell, cell) && one.set == set)?;
         Some(tile(found, scale.as_ref()))
     };
     let several = view.contender_counts().len() > 1;
-    let row = |cell: &Cell<'_>| HeatRow {
+    let row = |cell: &&Cell<'_>| HeatRow {
         label: match several {
             true => format!("{}, {}", view.label(cell), cell.contenders),
             false => view.label(cell).to_owned(),
         },
         tiles: (0..sets.len()).map(|set| tile(cell, set)).collect(),
     };
-    let rows: Vec<HeatRow> = view.cells.iter().filter(|cell| is_in(cell)).map(row).collect();
+    let rows: Vec<HeatRow> = cells.iter().map(row).collect();
     Ok(Chart {
         id: "faults".to_owned(),
         title: "Recovery from faults".to_owned(),
         said: said(&rows, &sets),
-        caption: caption_of_doubts(view, how_to_read(&sets), is_in),
+        caption: caption_of_doubts(view, how_to_read(&sets), &cells),
         kind: ChartKind::Heat(Heat { columns: sets.iter().map(FaultSet::name).collect(), rows }),
     })
 }
@@ -40,7 +41,7 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
 fn scale(under: &[UnderFault<'_>]) -> Option<Axis> {
     let times: Vec<f64> = under
         .iter()
-        .filter_map(UnderFault::recovery_us)
+        .filter_map(|one| Some(one.recovery()?.0))
         .filter(|us| us.is_finite())
         .map(|us| us.max(SHORTEST_US))
         .collect();

@@ -1,51 +1,46 @@
 //! Throughput over time in steps. Shaded areas mark faults; lines across the chart mark elections that no fault caused.
 
-use super::{caption_of, mark_of, one_by_one};
+use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;
 use crate::document::{Axis, Band, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight};
 use crate::view::Cell;
 use zklockbench_core::units::{self, distinct, number};
 use zklockbench_record::{FaultRecord, Trial};
 
-fn lasted(cell: &Cell<'_>) -> bool {
-    cell.over_time().is_some()
-}
-
 pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
-    let contenders = view
-        .best_common_count(lasted)
-        .ok_or_else(|| "no measured phase was long enough to plot over time".to_owned())?;
-    let cells = || view.cells_at(contenders).filter(|cell| lasted(cell));
-    let all: Vec<Curve> = cells().map(|cell| series(view, cell)).collect();
+    let (contenders, cells) = in_common(view, |cell| cell.over_time().is_some())
+        .ok_or("no measured phase was long enough to plot over time")?;
+    let all: Vec<Curve> = cells.iter().map(|cell| series(view, cell)).collect();
     let mut how_to_read = Vec::new();
-    if cells().any(|cell| cell.trials.len() > 1) {
+    if cells.iter().any(|cell| cell.trials.len() > 1) {
         how_to_read.push("Each step: the median over the repetitions.".to_owned());
     }
     let end = Curve::furthest(&all, 1.0);
     let x = Axis::from_zero("seconds since the measured phase began", end);
     let last = x.high();
-    let shade = Shade::of(cells(), last);
+    let shade = Shade::of(&cells, last);
     how_to_read.extend(shade.said());
-    let elections = Elections::of(view, cells(), last);
-    how_to_read.extend(elections.said());
+    let elections = elections(view, &cells, last);
+    how_to_read.extend(elections_said(&elections));
+    let election = |at: f64| Guide::new(GuideCourse::Upright(at), "election", Weight::Strong);
+    let elections = elections.iter().map(|(at, _)| election(*at));
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Curve::heights));
     let said = one_by_one(all.iter().map(said));
     Ok(Chart {
         id: format!("throughput-over-time-n{contenders}"),
         title: format!("Throughput over time, {}", units::contenders(contenders)),
         said: format!("Acquisitions a second. {said}"),
-        caption: caption_of(view, how_to_read, |cell| cell.contenders == contenders && lasted(cell)),
+        caption: caption_of(view, how_to_read, &cells),
         kind: ChartKind::Lines(Lines {
             bands: shade.bands(),
-            guides: [shade.numbers(), elections.guides()].concat(),
+            guides: shade.numbers().chain(elections).collect(),
             ..Lines::either_way(x, y, all)
         }),
     })
 }
 
 fn said(series: &Curve) -> String {
-    let low = series.heights().fold(f64::INFINITY, f64::min);
-    let high = series.heights().fold(0.0, f64::max);
+    let (low, high) = series.extremes();
     format!("{}: from {} to {}", series.label, number(low), number(high))
 }
 
@@ -78,11 +73,10 @@ struct Shade {
 
 impl Shade {
     /// Faults of these cells until `end`, the end of the chart in seconds.
-    fn of<'a>(cells: impl Iterator<Item = &'a Cell<'a>>, end: f64) -> Self {
-        // The first valid trial or, if there is none, the first trial.
-        let shown = |cell: &'a Cell<'a>| cell.counting().next();
-        let locks: Vec<Vec<Span>> =
-            cells.map(|cell| shown(cell).map(|trial| spans(trial, end)).unwrap_or_default()).collect();
+    fn of(cells: &[&Cell<'_>], end: f64) -> Self {
+        // Of the first valid trial or, if there is none, the first trial.
+        let of_lock = |cell: &&Cell<'_>| cell.counting().next().map_or_else(Vec::new, |one| spans(one, end));
+        let locks: Vec<Vec<Span>> = cells.iter().map(of_lock).collect();
         let labels = distinct(locks.iter().flatten().map(|span| span.label.clone()));
         Self { locks, labels }
     }
@@ -120,13 +114,12 @@ impl Shade {
     }
 
     /// Numbers of the faults, if there are several.
-    fn numbers(&self) -> Vec<Guide> {
-        let number = |span: &Span| {
+    fn numbers(&self) -> impl Iterator<Item = Guide> {
+        let number = move |span: &Span| {
             let at = self.labels.iter().position(|label| *label == span.label)?;
             Some(Guide::new(GuideCourse::Above(span.from), format!("({})", at + 1), Weight::Faint))
         };
-        let all = self.locks.iter().flatten().filter(|_| self.labels.len() > 1);
-        all.filter_map(number).collect()
+        self.locks.iter().flatten().filter(|_| self.labels.len() > 1).filter_map(number)
     }
 }
 
@@ -143,48 +136,26 @@ fn spans(trial: &Trial, end: f64) -> Vec<Span> {
 
 const ELECTIONS_TOLD: usize = 4;
 
-/// Elections within the chart that no fault of the scenario explains. All repetitions are included, because such elections occur
-/// at random times.
-struct Elections {
-    /// Time at which each election was first seen, in seconds since the start of the measured phase, and its trial.
-    seen: Vec<(f64, String)>,
+/// Elections within the chart that no fault of the scenario explains: the time at which each was first seen, in seconds since the
+/// start of the measured phase, and its trial. All repetitions are included, because such elections occur at random times.
+fn elections(view: &View<'_>, cells: &[&Cell<'_>], end: f64) -> Vec<(f64, String)> {
+    let trials = cells.iter().flat_map(|cell| cell.all().map(move |one| (view.label(cell), one)));
+    let elections = trials.flat_map(|(label, trial)| {
+        let of = format!("{label}, repetition {}", trial.spec.repetition);
+        trial.unexplained_elections().map(move |one| (one.seen_us as f64 / 1e6, of.clone()))
+    });
+    let mut seen: Vec<(f64, String)> = elections.filter(|(at, _)| (0.0..=end).contains(at)).collect();
+    seen.sort_by(|one, other| one.0.total_cmp(&other.0));
+    seen
 }
 
-impl Elections {
-    fn of<'a>(view: &'a View<'_>, cells: impl Iterator<Item = &'a Cell<'a>>, end: f64) -> Self {
-        let of_cell = |cell: &'a Cell<'a>| {
-            cell.all().flat_map(move |one| {
-                let trial = format!("{}, repetition {}", view.label(cell), one.spec.repetition);
-                one.unexplained_elections().map(move |one| (one.seen_us as f64 / 1e6, trial.clone()))
-            })
-        };
-        let mut seen: Vec<(f64, String)> =
-            cells.flat_map(of_cell).filter(|(at, _)| (0.0..=end).contains(at)).collect();
-        seen.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Self { seen }
-    }
-
-    fn said(&self) -> Option<String> {
-        let told: Vec<String> = self
-            .seen
-            .iter()
-            .take(ELECTIONS_TOLD)
-            .map(|(at, trial)| format!("{trial}, at {at:.1} s"))
-            .collect();
-        let more = match self.seen.len().saturating_sub(ELECTIONS_TOLD) {
-            0 => String::new(),
-            more => format!("; and {more} more"),
-        };
-        let told = told.join("; ");
-        (!self.seen.is_empty()).then(|| {
-            format!(
-                "Dashed: the servers elected a leader, which nothing in the scenario caused: {told}{more}."
-            )
-        })
-    }
-
-    fn guides(&self) -> Vec<Guide> {
-        let guide = |at: f64| Guide::new(GuideCourse::Upright(at), "election", Weight::Strong);
-        self.seen.iter().map(|(at, _)| guide(*at)).collect()
-    }
+fn elections_said(seen: &[(f64, String)]) -> Option<String> {
+    let told = seen.iter().take(ELECTIONS_TOLD).map(|(at, trial)| format!("{trial}, at {at:.1} s"));
+    let told = told.collect::<Vec<_>>().join("; ");
+    let more = match seen.len().saturating_sub(ELECTIONS_TOLD) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let what = "Dashed: the servers elected a leader, which nothing in the scenario caused";
+    (!seen.is_empty()).then(|| format!("{what}: {told}{more}."))
 }

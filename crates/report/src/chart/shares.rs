@@ -1,7 +1,7 @@
 //! Breakdowns, at the number of contenders that most strategies share: acquisitions by contender, and requests per acquisition by
 //! kind.
 
-use super::{caption_of, mark_of, one_by_one};
+use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;
 use crate::document::{
     Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PartName, PlotPoint, Weight,
@@ -15,18 +15,16 @@ use zklockbench_stats::median;
 /// Acquisitions of each contender as a multiple of an even share, largest first.
 pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| cell.contenders > 1 && cell.figure(&FAIRNESS).is_some();
-    let count = view
-        .best_common_count(has)
-        .ok_or("each contender had as many cycles as the others, or too few to tell")?;
-    let shown = |cell: &Cell<'_>| cell.contenders == count && has(cell);
-    let of = |cell: &Cell<'_>| {
+    let (count, cells) =
+        in_common(view, has).ok_or("each contender had as many cycles as the others, or too few to tell")?;
+    let of = |cell: &&Cell<'_>| {
         let line = line(cell);
         let every = (line.len() / 8).max(1);
         let marked: Vec<PlotPoint> = line.iter().step_by(every).chain(line.last()).copied().collect();
         let markers = Curve::marked(marked, mark_of(cell));
         (!line.is_empty()).then(|| Curve { line, markers, ..Curve::new(cell.strategy, view.label(cell)) })
     };
-    let all: Vec<Curve> = view.cells.iter().filter(|cell| shown(cell)).filter_map(of).collect();
+    let all: Vec<Curve> = cells.iter().filter_map(of).collect();
     let said = all.iter().filter_map(|one| {
         let (most, least) = (one.line.first()?.1, one.line.last()?.1);
         Some(format!("{}: {} to {}", one.label, number(most), number(least)))
@@ -43,7 +41,7 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
         said: format!(
             "From the contender with the most to the one with the least, as multiples of an even share. {said}"
         ),
-        caption: caption_of(view, vec![caption.to_owned()], shown),
+        caption: caption_of(view, vec![caption.to_owned()], &cells),
         kind: ChartKind::Lines(Lines {
             guides: vec![guide],
             ..Lines::new(x, Axis::from_zero("multiple of an even share", highest), all)
@@ -67,10 +65,8 @@ fn line(cell: &Cell<'_>) -> Vec<PlotPoint> {
 
 pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| !cell.requests().is_empty();
-    let count = view
-        .best_common_count(has)
-        .ok_or(REQUESTS_PER_ACQUISITION.chart.and_then(|chart| chart.missing).unwrap_or_default())?;
-    let cells: Vec<&Cell<'_>> = view.cells_at(count).filter(|cell| has(cell)).collect();
+    let missing = || REQUESTS_PER_ACQUISITION.chart.and_then(|chart| chart.missing).unwrap_or_default();
+    let (count, cells) = in_common(view, has).ok_or_else(missing)?;
     let used =
         |kind: &RequestKind| cells.iter().any(|cell| cell.requests().iter().any(|(other, _)| other == kind));
     let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(used).collect();
@@ -86,13 +82,12 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     let parts = kinds.iter().map(|kind| PartName { name: name(*kind), colour: colour(kind) });
     let caption = "The repetition with the median total is drawn.";
     let rows: Vec<Bar> = cells.iter().map(|cell| row(view, cell, &kinds)).collect();
-    let total = |row: &Bar| row.parts.iter().map(|part| part.length).sum();
-    let highest = rows.iter().map(total).fold(0.0, f64::max);
+    let highest = rows.iter().map(Bar::length).fold(0.0, f64::max);
     Ok(Chart {
         id: format!("requests-by-kind-n{count}"),
         title: format!("Requests by kind, {}", contenders(count)),
         said: one_by_one(said),
-        caption: caption_of(view, vec![caption.to_owned()], |cell| cell.contenders == count && has(cell)),
+        caption: caption_of(view, vec![caption.to_owned()], &cells),
         kind: ChartKind::Bars(Bars {
             axis: Axis::from_zero("requests per acquisition", highest),
             parts: parts.collect(),
@@ -103,20 +98,14 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
 }
 
 fn row(view: &View<'_>, cell: &Cell<'_>, kinds: &[RequestKind]) -> Bar {
-    let requests = cell.requests();
-    let total: f64 = requests.iter().map(|(_, amount)| amount).sum();
-    let part = |(kind, amount): &(RequestKind, f64)| {
-        let of = kinds.iter().position(|one| one == kind)?;
-        Some(BarPart { of, length: *amount, label: number(*amount) })
+    let part = |(kind, length): (RequestKind, f64)| {
+        let of = kinds.iter().position(|one| *one == kind)?;
+        Some(BarPart { of, length, label: number(length) })
     };
-    Bar {
-        look: cell.strategy,
-        label: view.label(cell).to_owned(),
-        parts: requests.iter().filter_map(part).collect(),
-        value: number(total),
-        mark: mark_of(cell),
-        dots: Vec::new(),
-    }
+    let parts: Vec<BarPart> = cell.requests().into_iter().filter_map(part).collect();
+    let whole = Bar::new(cell.strategy, view.label(cell), 0.0, String::new());
+    let bar = Bar { parts, mark: mark_of(cell), ..whole };
+    Bar { value: number(bar.length()), ..bar }
 }
 
 fn name(kind: RequestKind) -> String {

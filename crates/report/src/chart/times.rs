@@ -1,7 +1,7 @@
 //! Durations: a measure by percentile, on a scale that shows the tail (each step to the right is ten times rarer); and the herd
 //! curve, the time from a release until the first, second, … waiter it wakes is notified.
 
-use super::{caption_of, mark_of, one_by_one};
+use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;
 use crate::document::{
     Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Marked, PERCENTILES, PlotPoint, Weight,
@@ -15,20 +15,17 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
     let name = measure.name().replace('_', " ");
     let has =
         |cell: &Cell<'_>| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
-    let contenders = view.best_common_count(has).ok_or_else(|| {
+    let (contenders, cells) = in_common(view, has).ok_or_else(|| {
         match view.cells.iter().any(|cell| cell.has_samples(measure)) {
             true => format!("the queue grew, so each {name} depends on the length of the trial"),
             false => format!("no trial measured a {name}"),
         }
     })?;
-    let shown = |cell: &Cell<'_>| cell.contenders == contenders && has(cell);
-    let cells = || view.cells.iter().filter(|cell| shown(cell));
-    let all: Vec<(Curve, Survival)> = cells()
-        .filter_map(|cell| {
-            let samples = cell.pooled(measure)?;
-            Some((series(cell.strategy, view.label(cell), &samples, mark_of(cell)), samples))
-        })
-        .collect();
+    let curve = |cell: &&Cell<'_>| {
+        let samples = cell.pooled(measure)?;
+        Some((series(cell.strategy, view.label(cell), &samples, mark_of(cell)), samples))
+    };
+    let all: Vec<(Curve, Survival)> = cells.iter().filter_map(curve).collect();
     let told = one_by_one(all.iter().map(|(series, samples)| told(&series.label, samples)));
     let furthest = Curve::furthest(all.iter().map(|(series, _)| series), 10.0);
     let floor = floor(view, measure);
@@ -37,12 +34,12 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
     let y = Axis::durations(&name, heights);
     let series = all.into_iter().map(|(series, _)| series).collect();
     let counts_open = measure.open_parts().is_some();
-    let unserved = cells().any(|cell| counts_open && cell.sum(Trial::unserved) > 0);
+    let unserved = cells.iter().any(|cell| counts_open && cell.sum(Trial::unserved) > 0);
     Ok(Chart {
         id: format!("{}-by-percentile-n{contenders}", measure.name().replace('_', "-")),
         title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),
         said: told,
-        caption: caption_of(view, vec![how_to_read(measure, floor, unserved)], shown),
+        caption: caption_of(view, vec![how_to_read(measure, floor, unserved)], &cells),
         kind: ChartKind::Lines(Lines {
             guides: floor.into_iter().map(guide).collect(),
             ..Lines::either_way(Axis::percentiles(furthest), y, series)
@@ -93,7 +90,7 @@ fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> Strin
 }
 
 /// A line through these samples, with markers at its end and at the percentiles that have a tick.
-pub(super) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -> Curve {
+pub(crate) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -> Curve {
     Curve { line: curve(samples), markers: markers(samples, mark), ..Curve::new(look, label) }
 }
 
@@ -129,9 +126,8 @@ fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
 
 pub fn herd(view: &View<'_>) -> Result<Chart, String> {
     let contenders = view.herd_count().ok_or("no release woke two waiters")?;
-    let shown = |cell: &Cell<'_>| cell.contenders == contenders && !cell.herd().is_empty();
-    let cells = || view.cells.iter().filter(|cell| shown(cell));
-    let all: Vec<Curve> = cells().map(|cell| herd_series(view, cell)).collect();
+    let cells: Vec<_> = view.cells_at(contenders).filter(|cell| !cell.herd().is_empty()).collect();
+    let all: Vec<Curve> = cells.iter().map(|cell| herd_series(view, cell)).collect();
     let last = Curve::furthest(&all, 1.0);
     let labels: Vec<String> = (0..last as usize).map(rank_label).collect();
     let x = Axis::columns("k: position among the waiters that one release wakes", &labels);
@@ -140,8 +136,8 @@ pub fn herd(view: &View<'_>) -> Result<Chart, String> {
     Ok(Chart {
         id: format!("herd-n{contenders}"),
         title: format!("When the k-th waiter is notified of a release, {}", units::contenders(contenders)),
-        said: one_by_one(cells().filter_map(|cell| herd_said(view, cell))),
-        caption: caption_of(view, vec![HOW_TO_READ.to_owned()], shown),
+        said: one_by_one(cells.iter().filter_map(|cell| herd_said(view, cell))),
+        caption: caption_of(view, vec![HOW_TO_READ.to_owned()], &cells),
         kind: ChartKind::Lines(Lines::either_way(x, y, all)),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::View;
-use crate::view::{Cell, UnderFault, gap_word};
+use crate::view::{Cell, UnderFault};
 use zklockbench_core::units::{
     at_least, capitalised, contenders, counted, distinct_sorted, format_micros, listed,
 };
@@ -55,10 +55,6 @@ fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<Strin
 
 /// Limits of the other conclusions.
 pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
-    let named = |is: &dyn Fn(&Cell<'_>) -> bool| -> Vec<String> {
-        let has = |strategy: &usize| view.cells_of(*strategy).any(is);
-        (0..view.strategies.len()).filter(has).map(|strategy| view.strategies[strategy].clone()).collect()
-    };
     let is_idle = |cell: &Cell<'_>| cell.sum(|one| one.measured.acquired()) == 0;
     let system = |cell: &Cell<'_>| cell.all().find_map(|one| one.spec.strategy.system.clone());
     let systems = || listed(&distinct_sorted(view.cells.iter().filter_map(system)));
@@ -68,7 +64,10 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         let why = |cell: &Cell<'_>| cell.verdict().and_then(|verdict| verdict.why()).unwrap_or_default();
         first.map_or_else(String::new, |cell| format!("with {}: {}", contenders(cell.contenders), why(cell)))
     };
-    let limit = |certainty, names: Vec<String>, evidence, sentence: &dyn Fn(&str) -> String| {
+    let limit = |certainty, is: &dyn Fn(&Cell<'_>) -> bool, evidence, sentence: &dyn Fn(&str) -> String| {
+        let strategies = view.strategies.iter().enumerate();
+        let limited = strategies.filter(|(strategy, _)| view.cells_of(*strategy).any(is));
+        let names: Vec<String> = limited.map(|(_, name)| name.clone()).collect();
         let sentence = sentence(&listed(&names));
         (!names.is_empty()).then(|| of_the_run(Topic::Limits, certainty, names, evidence, sentence))
     };
@@ -76,27 +75,27 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         let sentence = "No lock was acquired in any trial, so nothing can be concluded.".to_owned();
         Some(of_the_run(Topic::Limits, Certainty::Unknown, Vec::new(), Evidence::Table, sentence))
     } else {
-        limit(Certainty::Shown, named(&is_idle), Evidence::Table, &|names| {
+        limit(Certainty::Shown, &is_idle, Evidence::Table, &|names| {
             format!("{names} never acquired the lock at some contender counts.")
         })
     };
     let others = [
-        limit(Certainty::Shown, named(&|cell| system(cell).is_some()), Evidence::Table, &|names| {
+        limit(Certainty::Shown, &|cell| system(cell).is_some(), Evidence::Table, &|names| {
             format!("{names}: a lock of {}, not of ZooKeeper. Its guarantees are different.", systems())
         }),
         idle,
-        limit(Certainty::Shown, named(&|cell| cell.is_unstable()), Evidence::Notes, &|names| {
+        limit(Certainty::Shown, &|cell| cell.is_unstable(), Evidence::Notes, &|names| {
             format!(
                 "{names} could not keep up with the arrivals: the queue kept growing, so there is no wait to compare."
             )
         }),
-        limit(Certainty::Unknown, named(&|cell| !cell.is_sound()), Evidence::Notes, &|names| {
+        limit(Certainty::Unknown, &|cell| !cell.is_sound(), Evidence::Notes, &|names| {
             format!(
                 "At some contender counts, all trials of {names} are invalid or partial; these are not \
                  ranked."
             )
         }),
-        limit(Certainty::Unknown, named(&is_unknown), Evidence::Verdicts, &|names| {
+        limit(Certainty::Unknown, &is_unknown, Evidence::Verdicts, &|names| {
             format!(
                 "It is not known whether {names} excluded others ({}). No recommendation relies on it.",
                 unknown()
@@ -138,14 +137,9 @@ fn gaps<'v>(view: &View<'_>, rows: impl Iterator<Item = &'v UnderFault<'v>>) -> 
     let rows: Vec<&UnderFault<'_>> = rows.collect();
     let of = |strategy: usize| {
         let own = rows.iter().filter(|row| row.cell.strategy == strategy);
-        own.filter_map(|row| {
-            let figures = row.faults?;
-            let word = gap_word(&figures)?;
-            let ends = figures.recovery?.longest_us.is_finite();
-            let us = if ends { figures.longest_gap_us.unwrap_or(0) as f64 } else { f64::INFINITY };
-            Some((us, word, view.strategies[strategy].clone()))
-        })
-        .max_by(|one, other| one.0.total_cmp(&other.0))
+        let gaps = own.filter_map(|row| row.gap());
+        let (us, word) = gaps.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        Some((us, word, view.strategies[strategy].clone()))
     };
     let mut gaps: Vec<_> = (0..view.strategies.len()).filter_map(of).collect();
     gaps.sort_by(|one, other| one.0.total_cmp(&other.0));

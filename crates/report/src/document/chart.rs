@@ -115,6 +115,11 @@ impl Curve {
         points.map(|place| place.1).chain(self.ends().flat_map(|ends| [ends.low, ends.high]))
     }
 
+    /// The lowest and the highest value.
+    pub fn extremes(&self) -> (f64, f64) {
+        self.heights().fold((f64::INFINITY, 0.0), |(low, high), y| (low.min(y), high.max(y)))
+    }
+
     pub fn ends(&self) -> impl Iterator<Item = &Ends> {
         self.whiskers.iter().chain(&self.shaded)
     }
@@ -193,7 +198,7 @@ impl Panels {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     pub axis: Axis,
-    /// Parts of a bar in their order; a single part if bars are not divided.
+    /// Parts of a bar in their order; at most one if bars are not divided.
     pub parts: Vec<PartName>,
     /// Reference values.
     pub guides: Vec<Guide>,
@@ -218,6 +223,18 @@ pub struct Bar {
     pub mark: Mark,
     /// Values of individual repetitions, and whether each is doubtful.
     pub dots: Vec<(f64, bool)>,
+}
+
+impl Bar {
+    /// A bar without parts.
+    pub fn new(look: usize, label: impl Into<String>, length: f64, value: String) -> Self {
+        let parts = vec![BarPart { of: 0, length, label: String::new() }];
+        Self { look, label: label.into(), parts, value, mark: Mark::default(), dots: Vec::new() }
+    }
+
+    pub fn length(&self) -> f64 {
+        self.parts.iter().map(|part| part.length).sum()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -58,16 +58,20 @@ impl Value {
 
     /// A verdict, with its own word if the only violated promise is that every contender is served.
     pub fn judged(verdict: &Verdict, is_only_stuck: bool) -> Self {
+        Self::worded(verdict, ["held", violated_word(is_only_stuck), "unknown"])
+    }
+
+    /// A verdict with these words for held, violated and unknown.
+    pub fn worded(verdict: &Verdict, [held, violated, unknown]: [&str; 3]) -> Self {
         match verdict {
-            Verdict::Held => Self::verdict(verdict.word(), Tone::Good),
-            Verdict::Unknown(_) => Self::verdict(verdict.word(), Tone::Doubtful),
-            Verdict::Violated(_) => Self::verdict(violated_word(is_only_stuck), Tone::Bad),
+            Verdict::Held => Self::verdict(held, Tone::Good),
+            Verdict::Violated(_) => Self::verdict(violated, Tone::Bad),
+            Verdict::Unknown(_) => Self::verdict(unknown, Tone::Doubtful),
         }
     }
 
-    /// The converted value, or `NotMeasured`.
-    pub fn or_missing<T>(value: Option<T>, what: impl FnOnce(T) -> Self) -> Self {
-        value.map_or(Self::NotMeasured, what)
+    pub fn micros(us: u64) -> Self {
+        Self::Duration(us as f64)
     }
 
     /// The value as a lower bound if `at_least`.
@@ -158,6 +162,19 @@ impl From<ComparisonVerdict> for Value {
             }
         };
         Self::verdict(verdict.word(), tone)
+    }
+}
+
+/// A missing value is not measured.
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::NotMeasured, Into::into)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(count: usize) -> Self {
+        Self::Count(count as u64)
     }
 }
 

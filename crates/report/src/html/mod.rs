@@ -6,7 +6,7 @@ mod svg;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::document::{
-    Block, Chart, ChartKind, Document, ExplainedTable, Finding, Heat, Section, Shade, Tile, Tone, Value,
+    Block, Chart, ChartKind, Document, Finding, Heat, Section, Shade, Table, Tile, Tone, Value,
 };
 use super::draw::{hex, part};
 use zklockbench_core::units::one_line;
@@ -159,23 +159,31 @@ fn block(block: &Block, id: &str) -> Markup {
     }
 }
 
-fn table(ExplainedTable { caption, table, legend }: &ExplainedTable) -> Markup {
+fn table(table: &Table) -> Markup {
+    let legend = Some(table.legend(&[])).filter(|legend| !legend.is_empty());
+    let head = html! {
+        @for column in &table.columns { th scope="col" class=[column.numbers.then_some("n")] { (column.heading) } }
+    };
+    let body = html! {
+        @for row in &table.rows {
+            tr { @for (value, at) in row.iter().zip(0_usize..) { (cell(value, at < table.labels, table.columns[at].numbers)) } }
+        }
+    };
+    wide_table(&table.caption, "sortable", &head, &body, legend.as_slice())
+}
+
+/// A table that scrolls sideways, with paragraphs below it.
+fn wide_table(caption: &str, class: &str, head: &Markup, body: &Markup, below: &[String]) -> Markup {
     html! {
         div.wide {
             div.scroll tabindex="0" role="region" aria-label=(text(caption)) {
-                table.sortable {
+                table class=(class) {
                     caption { (text(caption)) }
-                    thead {
-                        tr { @for column in &table.columns { th scope="col" class=[column.numbers.then_some("n")] { (column.heading) } } }
-                    }
-                    tbody {
-                        @for row in &table.rows {
-                            tr { @for (value, at) in row.iter().zip(0_usize..) { (cell(value, at < table.labels, table.columns[at].numbers)) } }
-                        }
-                    }
+                    thead { tr { (head) } }
+                    tbody { (body) }
                 }
             }
-            @if !legend.is_empty() { p.caption { (text(legend)) } }
+            @for said in below { p.caption { (text(said)) } }
         }
     }
 }
@@ -247,30 +255,19 @@ fn key(kind: &ChartKind) -> Markup {
 }
 
 fn heat(chart: &Chart, heat: &Heat) -> Markup {
-    html! {
-        div.wide {
-            div.scroll tabindex="0" role="region" aria-label=(text(&chart.title)) {
-                table.heat {
-                    caption { (text(&chart.title)) }
-                    thead {
-                        tr {
-                            td {}
-                            @for column in &heat.columns { th scope="col" { span { (text(column)) } } }
-                        }
-                    }
-                    tbody {
-                        @for row in &heat.rows {
-                            tr {
-                                th scope="row" { (text(&row.label)) }
-                                @for tile in &row.tiles { (self::tile(tile.as_ref())) }
-                            }
-                        }
-                    }
-                }
+    let head = html! {
+        td {}
+        @for column in &heat.columns { th scope="col" { span { (text(column)) } } }
+    };
+    let body = html! {
+        @for row in &heat.rows {
+            tr {
+                th scope="row" { (text(&row.label)) }
+                @for tile in &row.tiles { (self::tile(tile.as_ref())) }
             }
-            @for said in &chart.caption { p.caption { (text(said)) } }
         }
-    }
+    };
+    wide_table(&chart.title, "heat", &head, &body, &chart.caption)
 }
 
 fn tile(tile: Option<&Tile>) -> Markup {

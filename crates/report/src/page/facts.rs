@@ -1,21 +1,22 @@
 //! Tables and lists of a run's environment, outcomes, server counters, floor, verdicts and reproduction.
 
-use super::{Source, noted, table};
+use std::time::SystemTime;
+
+use super::{Source, noted};
 use crate::View;
-use crate::document::{Block, Tone, Value};
-use crate::table::calibration::floor_grid;
-use crate::table::columns::{Columns, Grid};
+use crate::calibration::floor_grid;
+use crate::document::{Block, Columns, Table, Tone, Value};
 use crate::view::Cell;
 use zklockbench_core::measure::Outcome;
 use zklockbench_core::units::{counted, format_micros, number};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{EnsembleInfo, HostInfo, LIMITED, Trial, UNCOUNTED, WITHOUT_LOGS};
 
-pub(super) fn fact(name: &str, value: String) -> (String, Value) {
+pub(crate) fn fact(name: &str, value: String) -> (String, Value) {
     (name.to_owned(), Value::from(value))
 }
 
-pub(super) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Value)> {
+pub(crate) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Value)> {
     let mut facts = vec![fact("Ensemble", format!("{} ({})", ensemble.kind, ensemble.connect))];
     facts.extend(ensemble.servers.iter().map(|server| {
         fact("Server", format!("{}, {}, ZooKeeper {}", server.address, server.role, server.version))
@@ -37,7 +38,13 @@ pub(super) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Va
     facts
 }
 
-pub(super) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
+/// When something was measured, and by which program.
+pub(crate) fn measured(at: SystemTime, version: &str, commit: Option<&str>) -> Block {
+    let at = humantime::format_rfc3339_seconds(at).to_string();
+    Block::Facts(vec![fact("Measured", at), program(version, commit)])
+}
+
+pub(crate) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
     let commit = commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
     fact("Program", format!("zklockbench {version}{commit}"))
 }
@@ -96,38 +103,21 @@ fn gibibytes(bytes: u64) -> String {
     format!("{} GiB", number(bytes as f64 / f64::from(1 << 30)))
 }
 
-pub(super) fn outcomes(source: &Source<'_>) -> Option<Block> {
+pub(super) fn outcomes(source: &Source<'_>) -> Table {
     let view = source.view;
     let all = |cell: &Cell<'_>, outcome: Outcome| cell.sum(|trial| trial.measured.outcomes.get(outcome));
-    let used: Vec<Outcome> = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| {
-            *outcome == Outcome::Acquired || view.cells.iter().any(|cell| all(cell, *outcome) > 0)
-        })
-        .collect();
-    let mut columns = of_cells(view);
-    for outcome in used {
-        columns = columns.numbers(name(outcome), move |cell| Value::Count(all(cell, outcome))).spare(1);
+    let mut columns = Columns::<&Cell<'_>>::of_cells(view, |cell| cell);
+    for outcome in Outcome::ALL {
+        if outcome == Outcome::Acquired || view.cells.iter().any(|cell| all(cell, outcome) > 0) {
+            columns = columns.numbers(name(outcome), 1, move |cell| all(cell, outcome));
+        }
     }
-    let grid = columns
-        .numbers("unserved at the end", |cell| Value::Count(cell.sum(Trial::unserved)))
-        .spare(1)
+    columns
+        .numbers("unserved at the end", 1, |cell| cell.sum(Trial::unserved))
         .explained("waits that ended without the lock, or had not ended when the phase did")
-        .numbers("lost while held", |cell| Value::Count(cell.sum(|trial| trial.measured.lost_while_held)))
-        .spare(1)
-        .grid("Outcome of every acquire", 2, &view.cells)
-        .noted("Counts of the measured phase over all repetitions.");
-    filled_grid(grid)
-}
-
-fn of_cells<'c, 'v: 'c>(view: &'v View<'_>) -> Columns<'c, &'v Cell<'v>> {
-    Columns::new()
-        .words("strategy", move |cell: &&Cell<'_>| view.label(cell))
-        .numbers("contenders", |cell| Value::Count(cell.contenders as u64))
-}
-
-fn filled_grid(grid: Grid) -> Option<Block> {
-    (!grid.is_empty()).then(|| grid.into())
+        .numbers("lost while held", 1, |cell| cell.sum(|trial| trial.measured.lost_while_held))
+        .table("Outcome of every acquire", 2, &view.cells)
+        .noted("Counts of the measured phase over all repetitions.")
 }
 
 const fn name(outcome: Outcome) -> &'static str {
@@ -150,35 +140,35 @@ fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
     (!all.is_empty()).then(|| all.iter().sum::<i64>() as f64)
 }
 
-pub(super) fn servers(source: &Source<'_>) -> Option<Block> {
+pub(super) fn servers(source: &Source<'_>) -> Table {
     let each = |cell: &Cell<'_>, key| {
         let acquired: u64 = cell.counting().map(|trial| trial.whole.acquired()).sum();
         let growth = growth(cell, key).filter(|_| acquired > 0);
-        Value::or_missing(growth, |growth| Value::Amount(growth / acquired as f64))
+        growth.map(|growth| Value::Amount(growth / acquired as f64))
     };
-    let mut columns = of_cells(source.view);
+    let mut columns = Columns::<&Cell<'_>>::of_cells(source.view, |cell| cell);
     for (heading, key) in [
         ("packets in/acq", "zk_packets_received"),
         ("packets out/acq", "zk_packets_sent"),
         ("proposals/acq", "zk_proposal_count"),
         ("log syncs/acq", "zk_cnt_fsynctime"),
     ] {
-        columns = columns.numbers(heading, move |cell| each(cell, key)).spare(1);
+        columns = columns.numbers(heading, 1, move |cell| each(cell, key));
     }
-    let grid = columns
-        .numbers("mean log sync", |cell| {
+    let table = columns
+        .numbers("mean log sync", 1, |cell| {
             let sync = growth(cell, "zk_sum_fsynctime").zip(growth(cell, "zk_cnt_fsynctime"));
             let sync = sync.filter(|(_, count)| *count > 0.0);
-            Value::or_missing(sync, |(ms, count)| Value::Duration(1e3 * ms / count))
+            sync.map(|(ms, count)| Value::Duration(1e3 * ms / count))
         })
-        .spare(1)
-        .grid("Server counters", 2, &source.view.cells)
+        .table("Server counters", 2, &source.view.cells)
         .noted(
             "Growth of all servers' own counters (mntr) over a trial, per acquisition of the whole trial, including pings and \
              the opening of sessions. Servers that restarted meanwhile are left out.",
         );
     let is_measured = |row: &Vec<Value>| row[2..].iter().any(|value| !value.is_not_measured());
-    if grid.table.rows.iter().any(is_measured) { filled_grid(grid) } else { None }
+    let is_shown = table.rows.iter().any(is_measured);
+    table.shown_if(is_shown)
 }
 
 pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
@@ -189,26 +179,25 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
         ("handoff, sessions on two servers", floor.handoff_other_server),
         ("uncontended acquire", floor.uncontended),
     ];
-    let measured = floor_grid(all.into_iter().filter(|(_, of)| of.is_some())).table;
-    let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
-    let table = table("What the ensemble itself takes", measured, legend);
+    let table = floor_grid(all.into_iter().filter(|(_, of)| of.is_some())).captioned(
+        "What the ensemble itself takes",
+        "What raw requests take here without any lock, measured before the first trial: no lock can be faster.",
+    );
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
     let outlier = floor.outlier_us.map(|us| {
         let us = format_micros(us);
         Block::Text(format!("An earlier measurement, {us} for a handoff, was an outlier and is replaced."))
     });
-    table.into_iter().chain(missing).chain(outlier).collect()
+    [table.into()].into_iter().chain(missing).chain(outlier).collect()
 }
 
-pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
+pub(super) fn verdicts(source: &Source<'_>) -> Table {
     let all = |cell: &Cell<'_>, promise: fn(&Trial) -> Option<&Verdict>| {
         cell.all().filter_map(promise).cloned().reduce(Verdict::and)
     };
-    let word = |verdict: Option<Verdict>| Value::or_missing(verdict, |verdict| Value::from(&verdict));
-    let grid = of_cells(source.view)
-        .words("verdict", |cell| {
-            Value::or_missing(cell.verdict(), |verdict| Value::judged(&verdict, cell.is_only_stuck()))
-        })
+    let word = |verdict: Option<Verdict>| verdict.map(|verdict| Value::from(&verdict));
+    Columns::<&Cell<'_>>::of_cells(source.view, |cell| cell)
+        .words("verdict", |cell| cell.judged())
         .words("exclusion", |cell| {
             word(all(cell, |one| Some(&one.judged.exclusion)).filter(|_| cell.contenders > 1))
         })
@@ -218,25 +207,22 @@ pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
         .words("progress", |cell| word(all(cell, |one| one.judged.progress.as_ref())))
         .explained("every waiter was served once all faults had healed")
         .words("counts", |cell| {
-            Value::or_missing(all(cell, |one| one.judged.accounting.as_ref()), |verdict| match verdict {
+            all(cell, |one| one.judged.accounting.as_ref()).map(|verdict| match verdict {
                 // Counts that disagree cast doubt on metrics, not on the lock.
                 Verdict::Held => Value::verdict("agree", Tone::Good),
                 Verdict::Violated(_) => Value::verdict("disagree", Tone::Doubtful),
                 Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
             })
         })
-        .numbers("acquisitions", |cell| Value::Count(cell.sum(|trial| trial.measured.acquired())))
-        .spare(1)
-        .numbers("checked", |cell| Value::Count(cell.sum(Trial::checked)))
-        .spare(1)
+        .numbers("acquisitions", 1, |cell| cell.sum(|trial| trial.measured.acquired()))
+        .numbers("checked", 1, |cell| cell.sum(Trial::checked))
         .explained("acquisitions that would have shown it if the lock did not exclude")
         .words("why", |cell| {
             let why = cell.verdict().and_then(|verdict| verdict.why());
-            Value::or_missing(why.filter(|why| !why.is_empty()), Value::Text)
+            why.filter(|why| !why.is_empty())
         })
-        .grid("Verdicts", 2, &source.view.cells)
-        .noted("A single contender has no other to exclude.");
-    filled_grid(grid)
+        .table("Verdicts", 2, &source.view.cells)
+        .noted("A single contender has no other to exclude.")
 }
 
 pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {

@@ -1,25 +1,21 @@
-//! The documents of runs, plans, comparisons, sweeps and calibrations: their sections and contents. Strings are left to the
-//! renderers wherever possible.
+//! The document of a run: its sections and contents; and parts of other documents. Strings are left to the renderers wherever
+//! possible.
 
-mod calibration;
-mod compared;
 mod facts;
-mod learned;
-mod plan;
-mod sweep;
 
-pub use calibration::of_calibration;
-pub use compared::{of_ab, of_comparison};
-pub use learned::of_learned;
-pub use plan::of_plan;
-pub use sweep::of_sweep;
+pub use super::ab::of_ab;
+pub use super::calibration::of_calibration;
+pub use super::comparison::of_comparison;
+pub use super::learned::of_learned;
+pub use super::plan::of_plan;
+pub use super::sweep::of_sweep;
+pub(super) use facts::{fact, measured, place, program};
 
 use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
-use super::document::{Block, Chart, Document, ExplainedTable, Finding, Link, Section, Table, Tone, Value};
+use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value, words};
 use super::picture::headline as headline_of;
 use super::table::counts::accounting;
-use super::table::grids::tables;
-use super::table::{basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
+use super::table::{basis, gates_not_passed, gates_sentence, gates_table, tables, worth_showing};
 use super::{Gated, RunReport, Says, View, chart};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_results::StoredRun;
@@ -33,22 +29,28 @@ pub struct Source<'a> {
 
 pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     let view = source.view;
+    let mut rest = chart::of_run(view);
+    let mut charts = |section: &str| -> Vec<Block> {
+        let (own, others) = std::mem::take(&mut rest).into_iter().partition(|one| one.section == section);
+        rest = others;
+        own.into_iter().map(|one| drawn(one.title, one.chart)).collect()
+    };
     let sections = [
         section(GATES.section, "Gates", gates(report.gated)),
         section("violations", "What happened", violations(view)),
         section("table", "Figures", figures(view)),
-        section("total-time", "Total time", charts(view, "total-time")),
-        section("faults", "Locks under faults", charts(view, "faults")),
-        section("waits", "Waits, handoffs and notifications", charts(view, "waits")),
-        section("throughput", "Throughput", charts(view, "throughput")),
-        section("requests", "Fan-out, requests and notifications", charts(view, "requests")),
-        section("time", "Over time", charts(view, "time")),
-        section("outcomes", "Outcomes", facts::outcomes(source)),
-        section("fairness", "Fairness", charts(view, "fairness")),
-        section("servers", "Server counters", facts::servers(source)),
+        section("total-time", "Total time", charts("total-time")),
+        section("faults", "Locks under faults", charts("faults")),
+        section("waits", "Waits, handoffs and notifications", charts("waits")),
+        section("throughput", "Throughput", charts("throughput")),
+        section("requests", "Fan-out, requests and notifications", charts("requests")),
+        section("time", "Over time", charts("time")),
+        section("outcomes", "Outcomes", [facts::outcomes(source)]),
+        section("fairness", "Fairness", charts("fairness")),
+        section("servers", "Server counters", [facts::servers(source)]),
         section("floor", "The floor", facts::floor(view)),
         section("environment", "Where it was measured", facts::environment(source)),
-        section("verdicts", "Verdicts and their evidence", facts::verdicts(source)),
+        section("verdicts", "Verdicts and their evidence", [facts::verdicts(source)]),
         section("notes", "Notes", notes(view)),
         section("reproduce", "How to reproduce this", facts::reproduce(source)),
         section("method", "Method in short", facts::method(source)),
@@ -98,14 +100,14 @@ fn not_passed(gated: &Gated) -> impl Iterator<Item = Finding> {
         .map(|gate| Finding::new(format!("Gate {}", gate.word), gate.tone, gate.sentence, Some(GATES)))
 }
 
-fn gates(gated: &Gated) -> Vec<Block> {
-    let Some(table) = gates_table(&gated.gates) else { return Vec::new() };
-    let against = gated.baseline.as_ref().map(|path| format!("Compared with the baseline {path}."));
-    let caption = format!("Gates: {}", gates_sentence(&gated.gates));
-    let legend = "The worst first; each with the observation that failed or, if it passed, the one nearest \
-        to its limit.";
-    let table = ExplainedTable::new(caption, table, legend);
-    against.map(Block::Text).into_iter().chain([Block::Table(table)]).collect()
+fn gates(gated: &Gated) -> impl Iterator<Item = Block> {
+    let table = gates_table(&gated.gates).captioned(
+        format!("Gates: {}", gates_sentence(&gated.gates)),
+        "The worst first; each with the observation that failed or, if it passed, the one nearest to its limit.",
+    );
+    let against = gated.baseline.as_ref().filter(|_| !table.is_empty());
+    let against = against.map(|path| Block::Text(format!("Compared with the baseline {path}.")));
+    against.into_iter().chain([table.into()])
 }
 
 fn finding(one: &Conclusion) -> Finding {
@@ -130,26 +132,28 @@ fn finding(one: &Conclusion) -> Finding {
 
 /// Main metrics of several runs: for each, its name and its [whole](Table::whole) table. The columns are the same in all.
 pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
-    let count = runs.len();
-    let mut table: Option<Table> = None;
-    let mut rows: Vec<Vec<Value>> = Vec::new();
-    for (name, mut whole) in runs {
-        let named = |row| std::iter::once(name.as_str().into()).chain(row).collect();
-        rows.extend(std::mem::take(&mut whole.rows).into_iter().map(named));
-        table.get_or_insert(whole);
-    }
-    let mut table = table?;
-    table.columns.insert(0, super::document::words("run"));
-    table.labels += 1;
-    let table = Table { rows, ..table }.without_idle_columns();
-    let legend = "If the runs differ in ensemble, host or scenario, that alone makes their metrics differ; \
-        zklockbench compare shows whether a difference is more than noise.";
-    let blocks = vec![Block::Table(ExplainedTable::new("The main metrics of each run", table, legend))];
-    (count > 1).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })
+    let first = runs.first().filter(|_| runs.len() > 1)?.1.clone();
+    let columns = [words("run")].into_iter().chain(first.columns).collect();
+    let rows = runs.into_iter().flat_map(|(name, table)| {
+        table.rows.into_iter().map(move |row| [Value::from(name.as_str())].into_iter().chain(row).collect())
+    });
+    let table = Table::new(columns, first.labels + 1, rows.collect()).without_idle_columns().captioned(
+        "The main metrics of each run",
+        "If the runs differ in ensemble, host or scenario, that alone makes their metrics differ; zklockbench compare \
+         shows whether a difference is more than noise.",
+    );
+    Some(section("runs", "The runs side by side", [table]))
 }
 
-pub fn section(id: &'static str, title: &str, blocks: impl IntoIterator<Item = Block>) -> Section {
-    Section { id, title: title.to_owned(), blocks: blocks.into_iter().collect() }
+/// A section with these blocks, without tables that have no rows.
+pub fn section<B: Into<Block>>(
+    id: &'static str,
+    title: &str,
+    blocks: impl IntoIterator<Item = B>,
+) -> Section {
+    let is_filled = |block: &Block| !matches!(block, Block::Table(table) if table.is_empty());
+    let blocks = blocks.into_iter().map(Into::into).filter(is_filled).collect();
+    Section { id, title: title.to_owned(), blocks }
 }
 
 pub fn filled(sections: impl IntoIterator<Item = Section>) -> Vec<Section> {
@@ -160,12 +164,8 @@ pub fn noted(notes: Vec<String>) -> Option<Block> {
     (!notes.is_empty()).then_some(Block::Notes(notes))
 }
 
-fn drawn(title: &str, chart: Result<Chart, String>) -> Block {
+pub(super) fn drawn(title: &str, chart: Result<Chart, String>) -> Block {
     chart.map_or_else(|why| Block::NoChart { title: title.to_owned(), why }, Block::from)
-}
-
-pub fn table(caption: &str, table: Table, legend: impl Into<String>) -> Option<Block> {
-    (!table.rows.is_empty()).then(|| Block::Table(ExplainedTable::new(caption, table, legend)))
 }
 
 fn figures(view: &View<'_>) -> Vec<Block> {
@@ -174,12 +174,6 @@ fn figures(view: &View<'_>) -> Vec<Block> {
     }
     let below = basis(view).into_iter().map(Block::Text);
     tables(view).into_iter().map(Block::Table).chain(below).collect()
-}
-
-/// Charts of that section, and the reasons for missing ones.
-fn charts(view: &View<'_>, section: &str) -> impl Iterator<Item = Block> {
-    let all = chart::of_a_run().filter(move |chart| chart.section == section);
-    all.filter_map(move |chart| Some(drawn(chart.title, chart.of(view)?)))
 }
 
 /// Maximum number of violations drawn for each strategy.
@@ -196,6 +190,5 @@ fn violations(view: &View<'_>) -> impl Iterator<Item = Block> {
 }
 
 fn notes(view: &View<'_>) -> impl Iterator<Item = Block> {
-    let counts = Some(accounting(view)).filter(|grid| !grid.is_empty()).map(Block::from);
-    noted(view.notes()).into_iter().chain(counts)
+    noted(view.notes()).into_iter().chain([accounting(view).into()])
 }

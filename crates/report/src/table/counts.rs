@@ -2,53 +2,51 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::columns::{Columns, Grid};
 use crate::View;
-use crate::document::{Column, Tone, Value};
+use crate::document::{Columns, Table, Tone, Value};
 use crate::view::AccountingRow;
 use zklockbench_core::measure::RequestKind;
-use zklockbench_core::units::number;
 use zklockbench_record::{CountedTurns, Counting};
 
 pub(super) const HOW: &str = "counted on the wire, in a separate trial in which nothing is timed";
 
-pub(super) struct CountedRow<'a> {
-    pub labels: Vec<Value>,
+/// Counts of one strategy with one number of contenders, and the side of an A/B comparison.
+pub(crate) struct CountedRow<'a> {
+    pub side: Option<&'static str>,
+    pub strategy: &'a str,
+    pub contenders: usize,
     pub counting: &'a Counting,
 }
 
 impl CountedRow<'_> {
     /// Number per acquisition.
-    fn each(&self, times: u64) -> f64 {
-        times as f64 / self.counting.counted.acquired.max(1) as f64
+    fn each(&self, times: u64) -> Value {
+        Value::Amount(times as f64 / self.counting.counted.acquired.max(1) as f64)
     }
 
-    fn by_name(&self, named: &BTreeMap<String, u64>) -> Value {
-        let told = named.iter().map(|(name, times)| format!("{} {name}", number(self.each(*times))));
+    fn by_name(&self, named: &BTreeMap<String, u64>) -> Option<String> {
+        let told = named.iter().map(|(name, times)| format!("{} {name}", self.each(*times).shown()));
         let told: Vec<String> = told.collect();
-        Value::or_missing((!told.is_empty()).then(|| told.join(", ")), Value::Text)
+        (!told.is_empty()).then(|| told.join(", "))
     }
 }
 
-/// One row for each of these, with a column for each kind of request that occurs; `None` if nothing was counted.
-pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Option<Grid> {
+/// One row for each of these, with a column for each kind of request that occurs.
+pub(crate) fn by_kind(rows: &[CountedRow<'_>]) -> Table {
     let counts = || rows.iter().map(|row| &row.counting.counted);
-    let each = |row: &CountedRow<'_>, times: u64| Value::Amount(row.each(times));
-    let count = labels.len();
+    let has_sides = rows.iter().any(|row| row.side.is_some());
     let mut columns = Columns::<&CountedRow<'_>>::new();
-    for (at, label) in labels.into_iter().enumerate() {
-        let read = move |row: &&CountedRow<'_>| row.labels[at].clone();
-        columns = if label.numbers {
-            columns.numbers(label.heading, read)
-        } else {
-            columns.words(label.heading, read)
-        };
+    if has_sides {
+        columns = columns.words("side", |row| row.side);
     }
-    columns = columns.numbers("acquisitions", |row| Value::Count(row.counting.counted.acquired)).spare(4);
+    columns = columns
+        .words("strategy", |row| row.strategy)
+        .numbers("contenders", 0, |row| row.contenders)
+        .numbers("acquisitions", 4, |row| row.counting.counted.acquired);
     for kind in RequestKind::ALL {
         if counts().any(|counts| counts.requests.get(kind) > 0) {
-            columns =
-                columns.numbers(heading(kind), move |row| each(row, row.counting.counted.requests.get(kind)));
+            columns = columns
+                .numbers(heading(kind), 0, move |row| row.each(row.counting.counted.requests.get(kind)));
         }
     }
     if counts().any(|counts| !counts.parts_of_multis.is_empty()) {
@@ -57,20 +55,15 @@ pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Option<Gr
     if counts().any(|counts| !counts.other_requests.is_empty()) {
         columns = columns.words("others", |row| row.by_name(&row.counting.counted.other_requests));
     }
-    let columns = columns
-        .numbers("requests", move |row| each(row, row.counting.counted.all_requests()))
-        .spare(1)
-        .numbers("notifications", move |row| each(row, row.counting.counted.notifications.total()))
-        .spare(1)
-        .numbers("fan-out", move |row| Value::or_missing(row.counting.by_release, |times| each(row, times)))
-        .spare(2)
-        .numbers("bytes", move |row| {
-            let counted = &row.counting.counted;
-            each(row, counted.bytes_sent + counted.bytes_received)
+    columns
+        .numbers("requests", 1, |row| row.each(row.counting.counted.all_requests()))
+        .numbers("notifications", 1, |row| row.each(row.counting.counted.notifications.total()))
+        .numbers("fan-out", 2, |row| row.counting.by_release.map(|times| row.each(times)))
+        .numbers("bytes", 3, |row| {
+            row.each(row.counting.counted.bytes_sent + row.counting.counted.bytes_received)
         })
-        .spare(3);
-    let note = || format!("Requests per acquisition: {HOW}; {}; watch: the read also sets one.", turns(rows));
-    (!rows.is_empty()).then(|| columns.grid("Requests by kind", count, rows).noted(note()))
+        .table("Requests by kind", if has_sides { 3 } else { 2 }, rows)
+        .noted(format!("Requests per acquisition: {HOW}; {}; watch: the read also sets one.", turns(rows)))
 }
 
 /// A sentence on which cycles were counted.
@@ -102,18 +95,17 @@ const fn heading(kind: RequestKind) -> &'static str {
 }
 
 /// The three-way check of each count: client, cost model, servers.
-pub(crate) fn accounting(view: &View<'_>) -> Grid {
-    let counted = |value| Value::or_missing(value, Value::Count);
+pub(crate) fn accounting(view: &View<'_>) -> Table {
     Columns::<AccountingRow>::new()
         .words("strategy", |row| row.strategy.clone())
-        .numbers("contenders", |row| Value::Count(row.contenders as u64))
+        .numbers("contenders", 0, |row| row.contenders)
         .words("counted", |row| row.line.what.name())
-        .numbers("client", move |row| counted(row.line.client))
-        .numbers("cost model", move |row| counted(row.line.expected))
-        .numbers("servers", move |row| counted(row.line.servers))
-        .words("agree", |row| agree(row.agrees))
+        .numbers("client", 0, |row| row.line.client)
+        .numbers("cost model", 0, |row| row.line.expected)
+        .numbers("servers", 0, |row| row.line.servers)
+        .words("agree", |row| row.agrees.map(agree))
         .explained("in each repetition")
-        .grid(
+        .table(
             "What the client counted, what the cost model expects, and what the servers counted",
             2,
             view.accounting(),
@@ -121,9 +113,9 @@ pub(crate) fn accounting(view: &View<'_>) -> Grid {
         .noted("Sums over all repetitions.")
 }
 
-fn agree(agrees: Option<bool>) -> Value {
-    Value::or_missing(agrees, |agrees| match agrees {
+fn agree(agrees: bool) -> Value {
+    match agrees {
         true => Value::verdict("yes", Tone::Plain),
         false => Value::verdict("NO", Tone::Bad),
-    })
+    }
 }

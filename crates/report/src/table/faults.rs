@@ -1,131 +1,87 @@
 //! The table of a run with faults: effects of each fault on each lock.
 
-use super::columns::{Columns, Grid};
 use crate::View;
-use crate::document::{Tone, Value};
-use crate::view::{EntryOrder, FaultFigures, Recovery, TrialFigures, UnderFault, gap_word, recovery_word};
+use crate::document::{Columns, Table, Tone, Value};
+use crate::view::{UnderFault, recovery_word};
+use zklockbench_record::Trial;
 
 type Row<'v> = UnderFault<'v>;
 
-pub(super) fn grid(view: &View<'_>) -> Option<Grid> {
-    if !view.has_faults() {
-        return None;
-    }
-    let names: Vec<String> = view.fault_sets().iter().map(|set| set.name()).collect();
-    let columns = Columns::<Row<'_>>::new()
-        .words("strategy", |row| view.label(row.cell))
-        .words("fault", |row| names[row.set].as_str())
-        .numbers("contenders", |row| Value::Count(row.cell.contenders as u64));
-    let columns = with_times(columns);
-    let columns = with_counts(columns);
-    let several = view.fault_sets().iter().any(|set| set.single().is_none());
-    let note = if several {
+pub(super) fn table(view: &View<'_>) -> Table {
+    let sets = view.fault_sets();
+    let count = |row: &Row<'_>, read: fn(&Trial) -> u64| row.sum(read);
+    let note = if sets.iter().any(|set| set.single().is_none()) {
         "In trials with several faults, the columns faults, election, longest gap and recovery are per fault. All others \
          are per trial."
     } else {
         ""
     };
-    Some(columns.grid("Each strategy under each fault", 2, view.under_faults()).noted(note).lean())
-}
-
-fn with_times<'c, 'v>(columns: Columns<'c, Row<'v>>) -> Columns<'c, Row<'v>> {
-    columns
-        .numbers("faults", |row| {
-            of_faults(row, |it| Value::OutOf { part: it.proved as u64, whole: it.fired as u64 })
+    Columns::<Row<'_>>::new()
+        .words("strategy", |row| view.label(row.cell))
+        .words("fault", |row| sets[row.set].name())
+        .numbers("contenders", 0, |row| row.cell.contenders)
+        .numbers("faults", 5, |row| {
+            let (part, whole) = (row.fired.iter().filter(|one| one.proved).count(), row.fired.len());
+            (whole > 0).then_some(Value::OutOf { part: part as u64, whole: whole as u64 })
         })
-        .spare(5)
         .explained("1 of 2 means that the effect of only one was seen")
-        .numbers("election", |row| of_faults(row, |it| Value::or_missing(it.elected_us, micros)))
-        .spare(1)
+        .numbers("election", 1, |row| row.longest(|fault| fault.elected_us).map(Value::micros))
         .explained("longest time from a fault until a new leader was seen")
-        .numbers("longest gap", |row| of_faults(row, longest_gap))
-        .spare(1)
+        .numbers("longest gap", 1, |row| {
+            let gap = |(us, word): (f64, String)| match us {
+                us if us > 0.0 && us.is_finite() => Value::Duration(us),
+                _ => word.into(),
+            };
+            row.gap().map(gap)
+        })
         .explained("longest time between two acquisitions around a fault")
-        .numbers("recovery", |row| recovery(row, |it| it.median_us))
+        .numbers("recovery", 0, |row| row.recovery().map(|(median, _)| recovery(median)))
         .explained("median time from a fault's effect to the next acquisition, or never")
-        .numbers("recovery max", |row| recovery(row, |it| it.longest_us))
-        .spare(3)
-        .numbers("suspended after", |row| of_faults(row, |it| Value::or_missing(it.suspended_us, micros)))
-        .spare(13)
+        .numbers("recovery max", 3, |row| row.recovery().map(|(_, longest)| recovery(longest)))
+        .numbers("suspended after", 13, |row| row.longest(|fault| fault.suspended_us).map(Value::micros))
         .explained(
             "longest time from a fault's effect until a contender learned that its connection was gone",
         )
-}
-
-fn with_counts<'c, 'v>(columns: Columns<'c, Row<'v>>) -> Columns<'c, Row<'v>> {
-    columns
-        .numbers("violations", |row| count(row, |it| it.violations))
-        .numbers("too early", |row| {
-            let order = |order: EntryOrder| Value::from(format!("{} of {}", order.too_early, order.compared));
-            of_trials(row, |it| Value::or_missing(it.order, order))
-        })
-        .spare(4)
+        .numbers("violations", 0, move |row| count(row, |it| it.violation_count))
+        .numbers("too early", 4, |row| row.order().map(|(early, compared)| format!("{early} of {compared}")))
         .explained(
             "acquisitions made before the logs show the deletion of the previous holder's node, out of all \
              that could be checked",
         )
-        .numbers("zombies", |row| count(row, |it| it.zombies))
-        .spare(3)
+        .numbers("zombies", 3, move |row| count(row, |it| it.excused.zombies))
         .explained("acquisitions while a contender with a suspended or ended session was inside")
-        .numbers("unsafe", |row| {
-            let longest = |it: &TrialFigures| Some(it.longest_unsafe_us).filter(|_| it.zombies > 0);
-            of_trials(row, |it| Value::or_missing(longest(it), micros))
+        .numbers("unsafe", 7, |row| {
+            let unsafe_us = |it: &&Trial| (it.excused.zombies > 0).then_some(it.excused.longest_unsafe_us);
+            row.trials.iter().filter_map(unsafe_us).max().map(Value::micros)
         })
-        .spare(7)
         .explained("the longest such time")
-        .numbers("uncertain", |row| count(row, |it| it.uncertain))
-        .spare(10)
+        .numbers("uncertain", 10, move |row| count(row, |it| it.excused.uncertain))
         .explained("acquisitions that cannot be judged because an outcome is unknown")
-        .numbers("stuck", |row| count(row, |it| it.stuck as u64))
-        .spare(2)
+        .numbers("stuck", 2, move |row| count(row, |it| it.stuck.len() as u64))
         .explained("contenders still not served after everything was repaired")
-        .numbers("orphans", |row| of_trials(row, |it| Value::or_missing(it.orphans, Value::Count)))
-        .spare(4)
+        .numbers("orphans", 4, |row| {
+            let orphans = row.trials.iter().map(|it| it.orphans).sum::<Option<u64>>();
+            orphans.filter(|_| !row.trials.is_empty())
+        })
         .explained("ephemeral nodes left at the end")
-        .numbers("sessions lost", |row| count(row, |it| it.sessions_lost))
-        .spare(11)
-        .numbers("holds lost", |row| count(row, |it| it.holds_lost))
-        .spare(6)
+        .numbers("sessions lost", 11, move |row| count(row, |it| it.sessions.expired))
+        .numbers("holds lost", 6, move |row| count(row, |it| it.whole.lost_while_held))
         .explained("holds that ended with their session")
-        .numbers("waits lost", |row| count(row, |it| it.waits_lost))
-        .spare(12)
+        .numbers("waits lost", 12, move |row| count(row, Trial::waits_lost))
         .explained("waits that ended with their session or connection")
-        .numbers("stale writes", |row| count(row, |it| it.stale_writes))
-        .spare(8)
+        .numbers("stale writes", 8, move |row| count(row, |it| it.fencing.stale))
         .explained("writes made after another contender had entered")
-        .numbers("rejected", |row| count(row, |it| it.stale_rejected))
-        .spare(9)
+        .numbers("rejected", 9, move |row| count(row, |it| it.fencing.stale_rejected))
         .explained("stale writes that the fencing token turned away")
+        .table("Each strategy under each fault", 2, view.under_faults())
+        .noted(note)
+        .lean()
 }
 
-fn micros(us: u64) -> Value {
-    Value::Duration(us as f64)
-}
-
-fn of_faults(row: &Row<'_>, read: impl Fn(&FaultFigures) -> Value) -> Value {
-    Value::or_missing(row.faults.as_ref(), read)
-}
-
-fn of_trials(row: &Row<'_>, read: impl Fn(&TrialFigures) -> Value) -> Value {
-    Value::or_missing(row.trials.as_ref(), read)
-}
-
-fn count(row: &Row<'_>, read: fn(&TrialFigures) -> u64) -> Value {
-    of_trials(row, |it| Value::Count(read(it)))
-}
-
-fn longest_gap(figures: &FaultFigures) -> Value {
-    Value::or_missing(gap_word(figures), |word| match figures.longest_gap_us {
-        Some(us) if figures.recovery.is_some_and(|it| it.longest_us.is_finite()) => micros(us),
-        _ => word.into(),
-    })
-}
-
-fn recovery(row: &Row<'_>, read: fn(&Recovery) -> f64) -> Value {
-    let time = row.faults.and_then(|faults| faults.recovery).map(|it| read(&it));
-    Value::or_missing(time, |us| match us {
+fn recovery(us: f64) -> Value {
+    match us {
         us if us.is_infinite() => Value::verdict(recovery_word(us), Tone::Bad),
         us if us < 0.5 => recovery_word(us).into(),
         us => Value::Duration(us),
-    })
+    }
 }

@@ -1,8 +1,8 @@
 //! Results of gates, for a terminal and as Markdown: worst first, each with its observation.
 
-use super::super::document::{Table, Tone, Value, words};
 use super::Style;
 use super::layout::{escaped, painted};
+use crate::document::{Table, Tone, Value, words};
 use zklockbench_analysis::gate::{Check, Outcome, overall};
 use zklockbench_core::units::{cell_name, harmless};
 use zklockbench_core::verdict::Verdict;
@@ -53,20 +53,18 @@ pub(crate) fn gates_sentence(outcomes: &[Outcome]) -> String {
     format!("{count} of {} {worst}", outcomes.len())
 }
 
-pub(crate) fn gates_table(outcomes: &[Outcome]) -> Option<Table> {
+/// One row for each observation; empty if there is no gate except the one that every run has.
+pub(crate) fn gates_table(outcomes: &[Outcome]) -> Table {
     let row = |outcome: &Outcome| {
-        let lines = found(outcome);
-        let lines = if lines.is_empty() { vec![String::new()] } else { lines };
-        let row = |line: String| {
-            vec![gate_title(outcome).into(), Value::verdict(outcome.word(), tone(outcome)), line.into()]
-        };
-        lines.into_iter().map(row).collect::<Vec<_>>()
+        let mut lines = found(outcome);
+        if lines.is_empty() {
+            lines.push(String::new());
+        }
+        let (title, word) = (gate_title(outcome), Value::verdict(outcome.word(), tone(outcome)));
+        lines.into_iter().map(move |line| vec![title.clone().into(), word.clone(), line.into()])
     };
-    Some(Table {
-        columns: vec![words("gate"), words("verdict"), words("observed")],
-        labels: 1,
-        rows: worth_showing(outcomes)?.iter().flat_map(row).collect(),
-    })
+    let rows = worth_showing(outcomes).into_iter().flatten().flat_map(row).collect();
+    Table::new(vec![words("gate"), words("verdict"), words("observed")], 1, rows)
 }
 
 fn tone(outcome: &Outcome) -> Tone {

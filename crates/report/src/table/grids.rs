@@ -1,93 +1,75 @@
-//! The tables of a run: each strategy with each number of contenders, arrivals of open loads, and requests by kind.
+//! The tables of a run: each strategy with each number of contenders, holders whose session ended, drivers with the cost of
+//! communicating with them, requests by kind, and arrivals of open loads.
 
-use super::columns::{Columns, Grid, metric_value};
 use super::counts::{self, CountedRow};
-use super::{drivers, faults, lost_holds};
+use super::{faults, metric_value};
 use crate::View;
-use crate::document::{ExplainedTable, Table, Tone, Value, numbers, words};
-use crate::view::{Cell, Percentile};
+use crate::document::{Column, Columns, Table, Value, words};
+use crate::view::Cell;
 use zklockbench_core::measure::{Measure, Statistic};
 use zklockbench_core::units::{format_micros, listed, number};
 use zklockbench_record::figures::{
     self, FAILED_TRY_P50, HANDOFF_P50, OFFERED, THROUGHPUT, TOTAL_TIME, UTILISATION_BUSIEST, WAIT_MAX,
     WAIT_P50, WAIT_P99,
 };
-use zklockbench_record::{Arrived, FigureEntry, Timing, Trial};
+use zklockbench_record::{Arrived, DriverRecord, EchoTimes, FigureEntry, LostHold, LostHolds, Timing, Trial};
+use zklockbench_stats::median;
 
 /// The tables of a run, most important first: locks under faults, then all metrics, then arrivals.
-pub(crate) fn grids(view: &View<'_>) -> Vec<Grid> {
-    let metrics = (!view.cells.is_empty()).then(|| main_table(view).lean());
-    let open = view.cells.iter().any(Cell::is_open).then(|| arrivals(view).lean());
-    let all = [faults::grid(view), metrics, lost_holds::grid(view), drivers::grid(view), by_kind(view), open];
-    all.into_iter().flatten().collect()
+pub(crate) fn tables(view: &View<'_>) -> Vec<Table> {
+    let metrics = Table::whole(view).lean();
+    let (lost, drivers) = (lost_holds(view), drivers(view));
+    let all = [faults::table(view), metrics, lost, drivers, by_kind(view), arrivals(view).lean()];
+    all.into_iter().filter(|table| !table.is_empty()).collect()
 }
 
-/// The same tables with explanations, for pages and files.
-pub(crate) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
-    grids(view).into_iter().map(ExplainedTable::from).collect()
+fn by_kind(view: &View<'_>) -> Table {
+    let row = |cell| {
+        let (strategy, contenders) = (view.label(cell), cell.contenders);
+        Some(CountedRow { side: None, strategy, contenders, counting: cell.on_the_wire()? })
+    };
+    counts::by_kind(&view.cells.iter().filter_map(row).collect::<Vec<_>>())
 }
 
 impl Table {
     /// The main table: one row for each strategy and number of contenders.
     pub fn whole(view: &View<'_>) -> Self {
-        main_table(view).table
+        let mut columns = Columns::<&Cell<'_>>::new()
+            .words("strategy", |cell| view.label(cell))
+            .numbers("contenders", 0, |cell| contenders(cell))
+            .words("verdict", |cell| cell.judged())
+            .numbers("reps", 8, |cell| repetitions(cell))
+            .explained("valid repetitions");
+        columns = metric(columns, &OFFERED);
+        columns = metric(columns, &THROUGHPUT)
+            .numbers("min-max", 4, |cell| range(cell))
+            .explained("smallest and largest repetition");
+        for entry in [&TOTAL_TIME, &WAIT_P50, &WAIT_P99, &WAIT_MAX, &HANDOFF_P50, &FAILED_TRY_P50] {
+            columns = metric(columns, entry);
+        }
+        let (handoffs, uncontended) = floors(view);
+        columns = columns
+            .numbers("handoff/floor", 3, |cell| view.handoff_over_floor(cell).map(Value::Multiple))
+            .explained(handoffs)
+            .numbers("uncontended/floor", 8, |cell| view.uncontended_over_floor(cell).map(Value::Multiple))
+            .explained(uncontended)
+            .numbers("unserved", 1, |cell| Some(cell.sum(Trial::unserved)).filter(|some| *some > 0))
+            .explained("waits that ended without the lock, or had not ended at the end")
+            .numbers("standstill", 1, |cell| {
+                let stood = cell.all().filter_map(|one| one.standstill.as_ref());
+                stood.map(|stood| stood.lasted_us).max().map(Value::micros)
+            })
+            .explained("longest time that a lock was free, wanted and not acquired");
+        let placed = [THROUGHPUT.card, OFFERED.card, TOTAL_TIME.card];
+        for entry in figures::ALL.iter().filter(|entry| !placed.contains(&entry.card)) {
+            columns = metric(columns, entry);
+        }
+        columns
+            .numbers("violations", 1, |cell| cell.violations())
+            .column(Column { spare: 1, ..words("marks") }, |cell| marks(cell))
+            .table("Each strategy with each number of contenders", 1, &view.cells)
+            .noted(note(view))
     }
-}
-
-fn by_kind(view: &View<'_>) -> Option<Grid> {
-    let cells = view.cells.iter().filter_map(|cell| Some((cell, cell.on_the_wire()?)));
-    let rows = cells.map(|(cell, counting)| CountedRow {
-        labels: vec![view.label(cell).into(), Value::Count(cell.contenders as u64)],
-        counting,
-    });
-    let rows: Vec<CountedRow<'_>> = rows.collect();
-    counts::by_kind(vec![words("strategy"), numbers("contenders", 0)], &rows)
-}
-
-fn main_table(view: &View<'_>) -> Grid {
-    let mut columns = Columns::<&Cell<'_>>::new()
-        .words("strategy", |cell| view.label(cell))
-        .numbers("contenders", |cell| contenders(cell))
-        .words("verdict", |cell| verdict(cell))
-        .numbers("reps", |cell| repetitions(cell))
-        .spare(8)
-        .explained("valid repetitions");
-    columns = metric(columns, &OFFERED);
-    columns = metric(columns, &THROUGHPUT)
-        .numbers("min-max", |cell| range(cell))
-        .spare(4)
-        .explained("smallest and largest repetition");
-    for entry in [&TOTAL_TIME, &WAIT_P50, &WAIT_P99, &WAIT_MAX, &HANDOFF_P50, &FAILED_TRY_P50] {
-        columns = metric(columns, entry);
-    }
-    let (handoffs, uncontended) = floors(view);
-    columns = columns
-        .numbers("handoff/floor", |cell| Value::or_missing(view.handoff_over_floor(cell), Value::Multiple))
-        .spare(3)
-        .explained(handoffs)
-        .numbers("uncontended/floor", |cell| {
-            Value::or_missing(view.uncontended_over_floor(cell), Value::Multiple)
-        })
-        .spare(8)
-        .explained(uncontended)
-        .numbers("unserved", |cell| unserved(cell))
-        .spare(1)
-        .explained("waits that ended without the lock, or had not ended at the end")
-        .numbers("standstill", |cell| standstill(cell))
-        .spare(1)
-        .explained("longest time that a lock was free, wanted and not acquired");
-    let with_a_column = figures::ALL.iter().filter(|entry| entry.column.is_some());
-    for entry in
-        with_a_column.filter(|entry| ![THROUGHPUT.card, OFFERED.card, TOTAL_TIME.card].contains(&entry.card))
-    {
-        columns = metric(columns, entry);
-    }
-    let columns = columns
-        .numbers("violations", |cell| Value::Count(cell.violations()))
-        .spare(1)
-        .words("marks", |cell| marks(cell))
-        .spare(1);
-    columns.grid("Each strategy with each number of contenders", 1, &view.cells).noted(note(view))
 }
 
 fn metric<'c, 'v>(
@@ -100,16 +82,15 @@ fn metric<'c, 'v>(
 /// A metric of a cell over its repetitions.
 fn measured(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
     let Some((measure, statistic)) = entry.latency else {
-        return Value::or_missing(cell.figure(entry), |value| metric_value(entry, value));
+        return cell.figure(entry).map(|value| metric_value(entry, value)).into();
     };
     let found = match statistic {
         Statistic::Percentile(at) => cell.percentile(measure, f64::from(at) / 100_000.0),
         Statistic::Max | Statistic::Mean | Statistic::Min => cell.longest(measure),
     };
     match found {
-        Some(value) => duration(value),
         None if measure == Measure::Wait && cell.is_unstable() => Value::Unstable,
-        None => Value::NotMeasured,
+        found => found.into(),
     }
 }
 
@@ -163,13 +144,9 @@ fn is_below_floor(view: &View<'_>) -> bool {
     view.cells.iter().flat_map(multiples).flatten().any(|multiple| multiple < BELOW_FLOOR)
 }
 
-fn duration(value: Percentile) -> Value {
-    Value::Duration(value.us).at_least(value.at_least)
-}
-
-fn range(cell: &Cell<'_>) -> Value {
-    let spread = cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1);
-    Value::or_missing(spread, |spread| Value::Range(spread.min, spread.max))
+fn range(cell: &Cell<'_>) -> Option<Value> {
+    let spread = cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1)?;
+    Some(Value::Range(spread.min, spread.max))
 }
 
 fn repetitions(cell: &Cell<'_>) -> Value {
@@ -183,73 +160,105 @@ fn contenders(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: cell.took_part().min(whole), whole }
 }
 
-fn unserved(cell: &Cell<'_>) -> Value {
-    Value::or_missing(Some(cell.sum(Trial::unserved)).filter(|some| *some > 0), Value::Count)
-}
-
-fn standstill(cell: &Cell<'_>) -> Value {
-    let all = cell.all().filter_map(|one| one.standstill.as_ref());
-    Value::or_missing(all.map(|stood| stood.lasted_us).max(), |us| Value::Duration(us as f64))
-}
-
-fn verdict(cell: &Cell<'_>) -> Value {
-    Value::or_missing(cell.verdict(), |verdict| Value::judged(&verdict, cell.is_only_stuck()))
-}
-
 /// Numbers of invalid and partial trials; the remarks have the reasons.
-fn marks(cell: &Cell<'_>) -> Value {
+fn marks(cell: &Cell<'_>) -> Option<String> {
     let count = |marked: fn(&Trial) -> bool| cell.all().filter(|one| marked(one)).count();
     let marks = [
         (count(|one| one.health.invalid.is_some()), "invalid"),
         (count(|one| one.cut_short.is_some()), "partial"),
     ];
-    let said: Vec<String> =
-        marks.iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}")).collect();
-    Value::or_missing(Some(said).filter(|said| !said.is_empty()), |said| {
-        Value::verdict(said.join(", "), Tone::Plain)
-    })
+    let said = marks.iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}"));
+    Some(said.collect::<Vec<_>>().join(", ")).filter(|said| !said.is_empty())
 }
 
-fn arrivals(view: &View<'_>) -> Grid {
-    let count = |cell: &Cell<'_>, count: fn(&Arrived) -> u64| {
-        Value::Count(cell.sum(|one| one.arrived.as_ref().map_or(0, count)))
+/// One strategy with one number of contenders, and the holds lost in its trials.
+type LostRow<'a> = (&'a Cell<'a>, Vec<&'a LostHolds>);
+
+/// One row for each cell in which a session ended during a hold.
+fn lost_holds(view: &View<'_>) -> Table {
+    let lost = |cell| {
+        let lost: Vec<_> = Cell::all(cell).filter_map(|trial| trial.lost_holds.as_ref()).collect();
+        lost.iter().any(|holds| holds.count > 0).then_some((cell, lost))
     };
-    let part =
-        |cell: &Cell<'_>, measure, quantile| Value::or_missing(cell.percentile(measure, quantile), duration);
+    Columns::<LostRow<'_>>::of_cells(view, |(cell, _)| cell)
+        .words("on lost", |(cell, _)| cell.all().next().map(|trial| trial.spec.on_lost.name()))
+        .explained("what a holder does when it learns that its session has ended")
+        .numbers("sessions ended", 0, |(_, lost)| lost.iter().map(|holds| holds.count).sum::<u64>())
+        .explained("during a hold, by the servers' logs")
+        .numbers("suspended before", 0, |row| {
+            middle(row, |hold| hold.suspended_us.filter(|us| *us <= 0).map(i64::unsigned_abs))
+        })
+        .explained("how long before the end the holder learned that its connection was gone")
+        .numbers("told after", 0, |row| middle(row, |hold| hold.told_us))
+        .explained("time from the end until the holder learned of it")
+        .numbers("stayed inside", 0, |row| middle(row, |hold| Some(hold.inside_us)))
+        .explained("time from the end until the holder left its critical section")
+        .table("Holders whose session ended", 2, view.cells.iter().filter_map(lost))
+        .noted("Medians, with the shortest and the longest time.")
+}
+
+fn middle((_, lost): &LostRow<'_>, time: fn(&LostHold) -> Option<u64>) -> Option<Value> {
+    let times: Vec<u64> = lost.iter().flat_map(|holds| &holds.holds).filter_map(time).collect();
+    let [least, most] = [*times.iter().min()?, *times.iter().max()?].map(Value::micros);
+    let middle = median(&times.iter().map(|us| *us as f64).collect::<Vec<_>>()).map(Value::Duration)?;
+    Some(if times.len() == 1 { middle } else { middle.between(least, most) })
+}
+
+fn drivers(view: &View<'_>) -> Table {
+    let driver = |cell| Some((cell, Cell::all(cell).find_map(|trial| trial.driver.as_ref())?));
+    let echo = |times: Option<EchoTimes>| times.map(|times| Value::micros(times.p50_us));
+    let pipe =
+        |cell: &Cell<'_>, quantile| cell.percentile(Measure::Pipe, quantile).map(|at| Value::Duration(at.us));
+    Columns::<(&Cell<'_>, &DriverRecord)>::of_cells(view, |(cell, _)| cell)
+        .words("program", |(_, driver)| driver.program.clone())
+        .numbers("processes", 1, |(_, driver)| driver.processes)
+        .words("clock", |(_, driver)| match driver.clock_fits {
+            Some(true) => "ours",
+            Some(false) => "its own",
+            None => "not told",
+        })
+        .numbers("pipe p50", 0, move |(cell, _)| pipe(cell, 0.5))
+        .explained(
+            "an acquire as the suite saw it, less the time within the library; part of the wait unless the clock is ours; every \
+             handoff includes one way, that of the request to release",
+        )
+        .numbers("pipe p99", 2, move |(cell, _)| pipe(cell, 0.99))
+        .numbers("echo p50", 1, move |(_, driver)| echo(driver.echo))
+        .explained("a request that does nothing, there and back, before the load")
+        .numbers("contender's echo p50", 3, move |(_, driver)| echo(driver.contender_echo))
+        .numbers("echo p50 under load", 2, move |(_, driver)| echo(driver.echo_under_load))
+        .table("Drivers", 2, view.cells.iter().filter_map(driver))
+}
+
+fn arrivals(view: &View<'_>) -> Table {
+    let count =
+        |cell: &Cell<'_>, count: fn(&Arrived) -> u64| cell.sum(|one| one.arrived.as_ref().map_or(0, count));
     Columns::<&Cell<'_>>::new()
         .words("open load", |cell| view.label(cell))
-        .numbers("contenders", |cell| contenders(cell))
-        .numbers("offered", |cell| count(cell, |arrived| arrived.offered))
-        .numbers("served", |cell| count(cell, |arrived| arrived.served))
-        .numbers("unserved", |cell| count(cell, |arrived| arrived.unserved))
-        .numbers("dropped", |cell| count(cell, |arrived| arrived.dropped))
-        .spare(3)
-        .numbers("in client p50", |cell| part(cell, Measure::ClientWait, 0.5))
-        .spare(4)
+        .numbers("contenders", 0, |cell| contenders(cell))
+        .numbers("offered", 0, |cell| count(cell, |arrived| arrived.offered))
+        .numbers("served", 0, |cell| count(cell, |arrived| arrived.served))
+        .numbers("unserved", 0, |cell| count(cell, |arrived| arrived.unserved))
+        .numbers("dropped", 3, |cell| count(cell, |arrived| arrived.dropped))
+        .numbers("in client p50", 4, |cell| cell.percentile(Measure::ClientWait, 0.5))
         .explained("the part of the wait until a contender was free")
-        .numbers("in client p99", |cell| part(cell, Measure::ClientWait, 0.99))
-        .spare(1)
-        .numbers("service p50", |cell| part(cell, Measure::Service, 0.5))
-        .spare(5)
+        .numbers("in client p99", 1, |cell| cell.percentile(Measure::ClientWait, 0.99))
+        .numbers("service p50", 5, |cell| cell.percentile(Measure::Service, 0.5))
         .explained("the part of the wait from the call of acquire on")
-        .numbers("service p99", |cell| part(cell, Measure::Service, 0.99))
-        .spare(2)
-        .numbers("lateness p99", |cell| {
+        .numbers("service p99", 2, |cell| cell.percentile(Measure::Service, 0.99))
+        .numbers("lateness p99", 6, |cell| {
             let late =
                 |one: &Trial| Some(one.health.lateness_p99_us.filter(|_| one.arrived.is_some())? as f64);
-            Value::or_missing(cell.median(late), Value::Duration)
+            cell.median(late).map(Value::Duration)
         })
-        .spare(6)
         .explained("how late the generator called acquire")
-        .numbers("lock busy", |cell| Value::or_missing(cell.figure(&UTILISATION_BUSIEST), Value::Share))
-        .spare(1)
+        .numbers("lock busy", 1, |cell| cell.figure(&UTILISATION_BUSIEST).map(Value::Share))
         .explained("share of the time that the busiest lock was held or being handed over")
-        .numbers("queue", |cell| {
+        .numbers("queue", 1, |cell| {
             let grows = |one: &Trial| one.steady.as_ref().filter(|_| one.arrived.is_some())?.grows_per_s();
-            Value::or_missing(cell.median(grows), |grows| format!("+{}/s", number(grows)).into())
+            cell.median(grows).map(|grows| format!("+{}/s", number(grows)))
         })
-        .spare(1)
         .explained("how fast the queue grew")
-        .grid("What became of the arrivals", 1, view.cells.iter().filter(|cell| cell.is_open()))
+        .table("What became of the arrivals", 1, view.cells.iter().filter(|cell| cell.is_open()))
         .noted("A wait begins when the arrival is due.")
 }

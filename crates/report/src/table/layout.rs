@@ -5,7 +5,6 @@ use comfy_table::{
     Table as Drawing, TableStyle,
 };
 
-use super::columns::Grid;
 use crate::document::{Table, Tone, Value};
 use zklockbench_core::units::harmless;
 
@@ -46,8 +45,8 @@ pub fn table_text(table: &Table, style: Style) -> String {
 }
 
 /// A table that fits the width, then its omitted columns and, if requested, explanations of its columns.
-pub(super) fn drawn(grid: Grid, style: Style) -> Vec<String> {
-    let (table, left_out) = fitted(&grid.table, style);
+pub(super) fn drawn(grid: &Table, style: Style) -> Vec<String> {
+    let (table, left_out) = fitted(grid, style);
     let mut said = vec![table];
     let legend = grid.legend(&left_out);
     if style.explain && !legend.is_empty() {
@@ -70,7 +69,8 @@ pub(super) fn fitted(grid: &Table, style: Style) -> (String, Vec<&'static str>) 
     if has_room_for_labels(&narrow, width) {
         return (draw(&narrow, style, style.width), left_out);
     }
-    let (rest, left_out) = without_spare_columns(grid.without_labels(), width.saturating_sub(INDENT.len()));
+    let beside = grid.clone().without_labels();
+    let (rest, left_out) = without_spare_columns(beside, width.saturating_sub(INDENT.len()));
     if width_of(&rest) + INDENT.len() <= width {
         return (below_labels(grid, &draw(&rest, style, None)), left_out);
     }
@@ -80,9 +80,8 @@ pub(super) fn fitted(grid: &Table, style: Style) -> (String, Vec<&'static str>) 
 fn without_spare_columns(mut grid: Table, width: usize) -> (Table, Vec<&'static str>) {
     let mut left_out = Vec::new();
     while width_of(&grid) > width
-        && let Some((narrower, heading)) = grid.without_spare_column()
+        && let Some(heading) = grid.remove_spare_column()
     {
-        grid = narrower;
         left_out.push(heading);
     }
     (grid, left_out)
@@ -203,7 +202,7 @@ fn coloured(value: &Value) -> Text {
     }
 }
 
-pub(super) fn table(grid: &Table) -> String {
+pub(crate) fn markdown_table(grid: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     let headings = line(grid.columns.iter().map(|column| column.heading.to_owned()).collect());
     let rule =
@@ -213,7 +212,7 @@ pub(super) fn table(grid: &Table) -> String {
 }
 
 /// A text that Markdown shows verbatim, on one line.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -227,11 +226,11 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A list; `None` if it is empty.
-pub(super) fn bullets<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Option<String> {
+pub(crate) fn bullets<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Option<String> {
     let lines: Vec<String> = lines.into_iter().map(|line| format!("- {}", escaped(line.as_ref()))).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-pub(super) fn folded(summary: &str, text: &str) -> String {
+pub(crate) fn folded(summary: &str, text: &str) -> String {
     format!("<details><summary>{summary}</summary>\n\n{text}\n\n</details>")
 }

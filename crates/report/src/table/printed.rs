@@ -1,7 +1,7 @@
 //! Output of a command: the outcome, one table, and a few lines; with `--all`, every table and remark.
 
-use super::columns::Grid;
 use super::layout::{Style, drawn, fitted, wrapped};
+use crate::document::Table;
 use zklockbench_core::units::{counted, grouped, one_line, shown};
 
 /// All possible output of a command.
@@ -11,8 +11,8 @@ pub(crate) struct Printed {
     pub outcome: String,
     /// Text above the tables, such as gates.
     pub above: Option<String>,
-    /// Tables; the first is always printed.
-    pub tables: Vec<Grid>,
+    /// Tables; the first one with rows is always printed.
+    pub tables: Vec<Table>,
     /// Pictures below the first table; only the first is printed without `--all`.
     pub pictures: Vec<String>,
     /// Remarks, most important first. A prefix `!` marks a remark that names its kind; only one of each kind is printed.
@@ -38,7 +38,7 @@ impl Printed {
     fn whole(self, style: Style) -> String {
         let mut said = vec![self.outcome, String::new()];
         said.extend(self.above);
-        for table in self.tables {
+        for table in self.tables.iter().filter(|table| !table.is_empty()) {
             said.extend(drawn(table, style));
             said.push(String::new());
         }
@@ -53,26 +53,25 @@ impl Printed {
         let narrow = Style { width: Some(style.width.unwrap_or(WIDTH).min(WIDTH)), ..style };
         let mut said = vec![self.outcome, String::new()];
         said.extend(self.above);
-        let mut tables = self.tables.into_iter();
+        let mut tables = self.tables.iter().filter(|table| !table.is_empty());
         let first = tables.next();
         let can_explain = first.is_some() && !style.explain;
-        let mut hidden = Hidden::default();
+        let mut columns = 0;
         if let Some(grid) = first {
-            let (table, left_out) = fitted(&grid.table, narrow);
-            hidden.columns = left_out.len();
+            let (table, left_out) = fitted(grid, narrow);
+            columns = left_out.len();
             said.extend([table, String::new()]);
             said.extend(style.explain.then(|| line(&grid.legend(&left_out), style) + "\n"));
         }
         let mut pictures = self.pictures.into_iter();
         said.extend(pictures.next());
-        hidden.pictures = pictures.len();
-        hidden.tables = tables.len();
         let remarks = once_a_kind(&self.remarks);
         let room = LINES.saturating_sub(self.basis.len()).max(1);
-        hidden.remarks = self.remarks.len() + self.more.len() - remarks.len().min(room);
+        let more = self.remarks.len() + self.more.len() - remarks.len().min(room);
+        let hidden = hidden([columns, tables.count(), pictures.len(), more], can_explain);
         said.extend(remarks.into_iter().take(room).map(|remark| line(&shown(&remark, LETTERS), style)));
         said.extend(self.basis);
-        said.extend(hidden.line(can_explain));
+        said.extend(hidden);
         finished(said)
     }
 }
@@ -108,30 +107,16 @@ fn once_a_kind(remarks: &[String]) -> Vec<String> {
     kinds.into_iter().map(first).collect()
 }
 
-/// Amount of output that only `--all` prints.
-#[derive(Debug, Default)]
-struct Hidden {
-    columns: usize,
-    tables: usize,
-    pictures: usize,
-    remarks: usize,
-}
-
-impl Hidden {
-    fn line(&self, can_explain: bool) -> Option<String> {
-        let parts = [
-            (self.columns, "column", "columns"),
-            (self.tables, "table", "tables"),
-            (self.pictures, "picture", "pictures"),
-            (self.remarks, "remark", "remarks"),
-        ];
-        let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, one, many)| counted(count, one, many)).collect();
-        let all = (!parts.is_empty()).then(|| format!("--all adds {}", parts.join(", ")));
-        let explain = can_explain.then(|| "--explain explains the columns".to_owned());
-        let both: Vec<String> = all.into_iter().chain(explain).collect();
-        (!both.is_empty()).then(|| format!("({})", both.join("; ")))
-    }
+/// A line on the output that only `--all` prints: columns, tables, pictures and remarks; and on explanations.
+fn hidden(counts: [usize; 4], can_explain: bool) -> Option<String> {
+    const NOUNS: [[&str; 2]; 4] =
+        [["column", "columns"], ["table", "tables"], ["picture", "pictures"], ["remark", "remarks"]];
+    let parts = counts.into_iter().zip(NOUNS).filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, [one, many])| counted(count, one, many)).collect();
+    let all = (!parts.is_empty()).then(|| format!("--all adds {}", parts.join(", ")));
+    let explain = can_explain.then(|| "--explain explains the columns".to_owned());
+    let both: Vec<String> = all.into_iter().chain(explain).collect();
+    (!both.is_empty()).then(|| format!("({})", both.join("; ")))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! A run with its tables and conclusions, for a terminal and as Markdown for READMEs and CI summaries.
 
-use super::comparison;
+use super::Style;
 use super::counts::accounting;
 use super::gates::{gates, gates_markdown};
-use super::grids::{grids, tables};
-use super::layout::{bullets, escaped, folded, painted, table, wrapped};
+use super::grids::tables;
+use super::layout::{bullets, escaped, folded, markdown_table, painted, wrapped};
 use super::printed::Printed;
-use super::{ExplainedTable, Style};
+use crate::comparison::comparison;
 use crate::document::Value;
 use crate::picture::timeline_text;
 use crate::view::Cell;
@@ -24,7 +24,7 @@ pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: St
     let first: Vec<String> = conclusions.by_ref().take(1).collect();
     let is_checked = view.accounting().iter().any(|row| row.line.servers.is_some());
     let unchecked = if is_checked { None } else { unchecked(view) };
-    let tables = grids(view).into_iter().chain(is_checked.then(|| accounting(view))).collect();
+    let tables = tables(view).into_iter().chain(is_checked.then(|| accounting(view))).collect();
     let against = compared.map(|one| format!("Against the baseline: {}.", one.conclusion.sentence));
     let basis = basis(view);
     let (basis, more) = if style.all {
@@ -70,14 +70,13 @@ fn first_line(headline: &Headline, style: Style) -> String {
 
 /// The reason for missing server counts; `None` if a remark already reports the disagreement.
 fn unchecked(view: &View<'_>) -> Option<String> {
-    let rows = view.accounting();
-    match rows.iter().filter_map(|row| row.agrees).reduce(|all, one| all && one) {
-        Some(false) => None,
-        Some(true) => {
-            Some("The servers returned no counts; the client's agree with the cost model.".to_owned())
-        }
-        None => Some("The client's counts could not be checked: the servers returned none.".to_owned()),
-    }
+    let agrees = view.accounting().iter().filter_map(|row| row.agrees).reduce(|all, one| all && one);
+    let why = match agrees {
+        Some(false) => return None,
+        Some(true) => "The servers returned no counts; the client's agree with the cost model.",
+        None => "The client's counts could not be checked: the servers returned none.",
+    };
+    Some(why.to_owned())
 }
 
 /// The first line, the gates and tables, and the remarks; details for some readers are folded.
@@ -89,9 +88,9 @@ pub fn markdown(report: &RunReport<'_>) -> String {
         said.push("No trial ran; nothing to show.".to_owned());
     }
     let mut legends = Vec::new();
-    for ExplainedTable { table: grid, legend, .. } in tables(view) {
-        said.push(table(&grid));
-        legends.push(escaped(&legend));
+    for table in tables(view) {
+        said.push(markdown_table(&table));
+        legends.push(escaped(&table.legend(&[])));
     }
     said.extend(bullets(report.other_conclusions().iter().map(|one| &one.sentence)));
     said.extend(bullets(view.notes()));
@@ -101,7 +100,7 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     }
     let accounting = accounting(view);
     if !accounting.is_empty() {
-        said.push(folded("Counts: client, cost model and servers", &table(&accounting.table)));
+        said.push(folded("Counts: client, cost model and servers", &markdown_table(&accounting)));
     }
     said.join("\n\n") + "\n"
 }
@@ -110,11 +109,9 @@ pub fn markdown(report: &RunReport<'_>) -> String {
 fn verdict_line(view: &View<'_>) -> String {
     let why = violated(view).or_else(|| view.judged.why.clone());
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-    format!("{}: {}{why}", view.title, verdict_word(view))
-}
-
-fn verdict_word(view: &View<'_>) -> &'static str {
-    if view.judged.verdict == Verdict::Held { "exclusion held" } else { view.judged.verdict.word() }
+    let verdict = &view.judged.verdict;
+    let word = if *verdict == Verdict::Held { "exclusion held" } else { verdict.word() };
+    format!("{}: {word}{why}", view.title)
 }
 
 /// The first reason of each lock that broke a promise, and the number of further ones.

@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::document::Value;
 use zklockbench_core::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken};
-use zklockbench_core::units::{at_least, format_micros};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::REQUESTS_PER_ACQUISITION;
-use zklockbench_record::{Counting, EnsembleOrder, FigureEntry, Steady, Trial};
+use zklockbench_record::{Counting, FigureEntry, Steady, Trial};
 use zklockbench_stats::median;
 
 /// One strategy with one number of contenders.
@@ -50,8 +50,14 @@ pub struct Percentile {
 
 impl Percentile {
     /// Text for tables: `12 ms`, or `≥ 12 ms`.
-    pub fn shown(&self) -> String {
-        at_least(format_micros(self.us.round() as u64), self.at_least)
+    pub fn shown(self) -> String {
+        Value::from(self).shown()
+    }
+}
+
+impl From<Percentile> for Value {
+    fn from(value: Percentile) -> Self {
+        Self::Duration(value.us).at_least(value.at_least)
     }
 }
 
@@ -181,6 +187,11 @@ impl Cell<'_> {
         verdict(self.all(), self.contenders)
     }
 
+    /// The verdict as a value, with its own word for a lock that only left contenders stuck.
+    pub fn judged(&self) -> Option<Value> {
+        self.verdict().map(|verdict| Value::judged(&verdict, self.is_only_stuck()))
+    }
+
     /// Whether a promise was broken in any trial.
     pub fn is_violated(&self) -> bool {
         self.all().any(Trial::is_violated)
@@ -211,41 +222,12 @@ impl Cell<'_> {
     }
 }
 
-fn verdict<'t>(trials: impl Iterator<Item = &'t Trial>, contenders: usize) -> Option<Verdict> {
+pub(super) fn verdict<'t>(trials: impl Iterator<Item = &'t Trial>, contenders: usize) -> Option<Verdict> {
     let verdict = trials.map(|one| one.judged.verdict.clone()).reduce(Verdict::and)?;
     match verdict {
         Verdict::Violated(_) => Some(verdict),
         _ if contenders < 2 => None,
         Verdict::Held | Verdict::Unknown(_) => Some(verdict),
-    }
-}
-
-/// Combined verdict of these trials as a word: `VIOLATED`, `held` or `unknown`.
-pub(super) fn verdict_word<'t>(
-    trials: impl Iterator<Item = &'t Trial>,
-    contenders: usize,
-) -> Option<&'static str> {
-    let verdict = verdict(trials, contenders)?;
-    Some(if matches!(verdict, Verdict::Violated(_)) { "VIOLATED" } else { verdict.word() })
-}
-
-/// Acquisitions compared with the time at which the ensemble deleted the previous holder's node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct EntryOrder {
-    pub compared: u64,
-    /// Acquisitions before the deletion, by the servers' clock or by transactions, whichever reveals more.
-    pub too_early: u64,
-}
-
-impl From<&EnsembleOrder> for EntryOrder {
-    fn from(stored: &EnsembleOrder) -> Self {
-        Self { compared: stored.checked, too_early: stored.overlaps.max(stored.too_early) }
-    }
-}
-
-impl EntryOrder {
-    pub fn and(self, other: Self) -> Self {
-        Self { compared: self.compared + other.compared, too_early: self.too_early + other.too_early }
     }
 }
 

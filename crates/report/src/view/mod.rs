@@ -9,10 +9,8 @@ mod notes;
 mod stored;
 
 pub use accounting::AccountingRow;
-pub use cell::{Bins, Cell, EntryOrder, Percentile, RateOverTime, Spread};
-pub use faults::{
-    Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
-};
+pub use cell::{Bins, Cell, Percentile, RateOverTime, Spread};
+pub use faults::{Fate, FaultSet, SHORTEST_US, UnderFault, recovery_word};
 
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::distinct_sorted;

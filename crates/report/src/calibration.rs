@@ -1,10 +1,9 @@
-//! The tables of a calibration: the floor, then each server's requests.
+//! A calibration: the floor, then each server's requests, for a terminal and as a page.
 
-use super::columns::{Columns, Grid};
-use super::layout::Style;
-use super::printed::Printed;
-use crate::document::Value;
-use zklockbench_core::units::{listed, number};
+use super::document::{Block, Columns, Document, Finding, Link, Table, Tone, Value};
+use super::page::{filled, measured, noted, place, section};
+use super::table::{Printed, Style};
+use zklockbench_core::units::{counted, format_micros, listed, number};
 use zklockbench_record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};
 
 /// Share of the generator's thread above which the generator is assumed to be the limit.
@@ -12,33 +11,27 @@ const BUSY: f64 = 0.9;
 
 /// The outcome and the floor; with `--all`, the requests of each server.
 pub fn calibration(calibration: &Calibration, style: Style) -> String {
-    let pairs = (calibration.servers.len() > 1).then(|| pairs(calibration));
+    let requests = calibration.servers.iter().map(|server| requests(calibration, server));
     let writes = calibration
         .synced_writes_per_s
         .map(|per_s| format!("The leader takes {} synced writes a second.", number(per_s)));
     let printed = Printed {
         outcome: headline(calibration),
-        tables: [floor(calibration)]
-            .into_iter()
-            .chain(pairs)
-            .chain(calibration.servers.iter().map(|server| requests(calibration, server)))
-            .collect(),
-        remarks: calibration
-            .missing
-            .iter()
-            .map(|missing| format!("! not measured: {missing}"))
-            .chain(writes)
-            .collect(),
+        tables: [floor(calibration), pairs(calibration)].into_iter().chain(requests).collect(),
+        remarks: missing(calibration).map(|missing| format!("! {missing}")).chain(writes).collect(),
         ..Printed::default()
     };
     printed.text(style)
 }
 
+fn missing(calibration: &Calibration) -> impl Iterator<Item = String> {
+    calibration.missing.iter().map(|missing| format!("not measured: {missing}"))
+}
+
 /// Lower bound for any lock in this environment.
 pub fn headline(calibration: &Calibration) -> String {
-    let took = |what: &str, of: Option<Timing>| {
-        of.map(|of| format!("{what} takes {}", Value::Duration(of.p50_us as f64).shown()))
-    };
+    let took =
+        |what: &str, of: Option<Timing>| of.map(|of| format!("{what} takes {}", format_micros(of.p50_us)));
     let floor = &calibration.floor;
     let parts = [took("a handoff", floor.handoff), took("an acquire of a free lock", floor.uncontended)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -54,7 +47,7 @@ pub fn headline(calibration: &Calibration) -> String {
 
 /// Pause before each measurement, unless it is the default.
 fn rest(calibration: &Calibration) -> String {
-    let told = |us| format!(", each after {} of rest", Value::Duration(us as f64).shown());
+    let told = |us| format!(", each after {} of rest", format_micros(us));
     calibration.rest_us.map_or_else(String::new, told)
 }
 
@@ -68,19 +61,15 @@ fn times<R>(
     columns: Columns<'static, R>,
     timing: impl Fn(&R) -> Option<Timing> + Copy + 'static,
 ) -> Columns<'static, R> {
-    let at = move |row: &R, read: fn(Timing) -> u64| {
-        Value::or_missing(timing(row), |timing| Value::Duration(read(timing) as f64))
-    };
+    let at = move |row: &R, read: fn(Timing) -> u64| timing(row).map(|timing| Value::micros(read(timing)));
     columns
-        .numbers("p50", move |row| at(row, |timing| timing.p50_us))
-        .numbers("p90", move |row| at(row, |timing| timing.p90_us))
-        .spare(1)
-        .numbers("p99", move |row| at(row, |timing| timing.p99_us))
-        .numbers("samples", move |row| Value::or_missing(timing(row), |timing| Value::Count(timing.count)))
-        .spare(2)
+        .numbers("p50", 0, move |row| at(row, |timing| timing.p50_us))
+        .numbers("p90", 1, move |row| at(row, |timing| timing.p90_us))
+        .numbers("p99", 0, move |row| at(row, |timing| timing.p99_us))
+        .numbers("samples", 2, move |row| timing(row).map(|timing| timing.count))
 }
 
-pub(crate) fn floor(calibration: &Calibration) -> Grid {
+fn floor(calibration: &Calibration) -> Table {
     let floor = &calibration.floor;
     let mut rows = vec![("handoff, over all", floor.handoff)];
     if floor.handoff_other_server.is_some() {
@@ -91,32 +80,31 @@ pub(crate) fn floor(calibration: &Calibration) -> Grid {
     floor_grid(rows)
 }
 
-pub(crate) fn floor_grid(rows: impl IntoIterator<Item = Row>) -> Grid {
+pub(crate) fn floor_grid(rows: impl IntoIterator<Item = Row>) -> Table {
     let named = Columns::<Row>::new().words("floor", |(name, _)| *name).explained(
         "handoff: from one session's call of delete to the arrival of the event at a session that watches the node, \
          without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name",
     );
-    times(named, |(_, timing): &Row| *timing).grid("The least that a lock can cost here", 1, rows)
+    times(named, |(_, timing): &Row| *timing).table("The least that a lock can cost here", 1, rows)
 }
 
-pub(crate) fn pairs(calibration: &Calibration) -> Grid {
+fn pairs(calibration: &Calibration) -> Table {
     let role = |address: &String| {
         let server = calibration.servers.iter().find(|server| server.address == *address);
         server.map_or_else(|| address.clone(), |server| format!("{address} ({})", server.role))
     };
-    let median = |of: Option<Timing>| Value::or_missing(of, |of| Value::Duration(of.p50_us as f64));
+    let median = |of: Option<Timing>| of.map(|of| Value::micros(of.p50_us));
     Columns::<&PairFigures>::new()
         .words("deletes on", move |pair| role(&pair.from))
         .words("watches on", move |pair| role(&pair.to))
-        .numbers("handoff p50", move |pair| median(pair.handoff))
-        .numbers("reply p50", move |pair| median(pair.reply))
-        .spare(1)
-        .numbers("confirmed p50", move |pair| median(pair.confirmed))
-        .spare(1)
-        .grid("From server to server", 1, &calibration.pairs)
+        .numbers("handoff p50", 0, move |pair| median(pair.handoff))
+        .numbers("reply p50", 1, move |pair| median(pair.reply))
+        .numbers("confirmed p50", 1, move |pair| median(pair.confirmed))
+        .table("From server to server", 1, &calibration.pairs)
+        .shown_if(calibration.servers.len() > 1)
 }
 
-pub(crate) fn requests(calibration: &Calibration, server: &ServerFigures) -> Grid {
+fn requests(calibration: &Calibration, server: &ServerFigures) -> Table {
     let of = |request: RawRequest| {
         let figures = server.of(request);
         (request.name(), figures.and_then(|f| f.alone), figures.and_then(|f| f.saturated))
@@ -131,11 +119,11 @@ pub(crate) fn requests(calibration: &Calibration, server: &ServerFigures) -> Gri
         Columns::<Request>::new().words("alone", |(name, ..)| *name).explained("one request at a time");
     let (sessions, in_flight) = (calibration.saturating_sessions, calibration.in_flight);
     times(named, |(_, alone, _): &Request| *alone)
-        .numbers("at saturation", |(.., saturated)| rate(*saturated))
+        .numbers("at saturation", 0, |(.., saturated)| saturated.map(rate))
         .explained(format!(
             "{sessions} sessions with {in_flight} requests each in flight; ≥: the generator had no processor time for more"
         ))
-        .grid(
+        .table(
             format!("{} ({})", server.address, server.role),
             1,
             RawRequest::ALL.into_iter().map(of).chain(others),
@@ -143,12 +131,44 @@ pub(crate) fn requests(calibration: &Calibration, server: &ServerFigures) -> Gri
 }
 
 /// Replies per second; a lower bound if the generator was saturated.
-fn rate(saturated: Option<Saturation>) -> Value {
-    Value::or_missing(saturated, |saturated| Value::Rate(saturated.per_s).at_least(is_bound(&saturated)))
+fn rate(saturated: Saturation) -> Value {
+    Value::Rate(saturated.per_s).at_least(saturated.generator_share.is_some_and(|share| share >= BUSY))
 }
 
-fn is_bound(saturated: &Saturation) -> bool {
-    saturated.generator_share.is_some_and(|share| share >= BUSY)
+const FLOOR: Link = Link { section: "floor", text: "the floor" };
+
+pub fn of_calibration(calibration: &Calibration) -> Document {
+    let servers = calibration.servers.iter().map(|server| requests(calibration, server));
+    let place = Block::Facts(place(&calibration.ensemble, &calibration.host));
+    let commit = calibration.tool_commit.as_deref();
+    let measured = measured(calibration.started_at, &calibration.tool_version, commit);
+    let sections = [
+        section(FLOOR.section, "The floor", [floor(calibration), pairs(calibration)]),
+        section("requests", "Requests, server by server", servers),
+        section("notes", "Notes", noted(missing(calibration).collect())),
+        section("environment", "Where it was measured", [place, measured]),
+    ];
+    let verdict = match calibration.missing.is_empty() {
+        true => Value::verdict("measured", Tone::Good),
+        false => Value::verdict("measured in part", Tone::Doubtful),
+    };
+    let writes = calibration.synced_writes_per_s.map(|per_s| {
+        let sentence = format!(
+            "The leader takes {} synced writes a second; an acquisition has at least two.",
+            number(per_s)
+        );
+        Finding::new("Writes", Tone::Plain, sentence, None)
+    });
+    Document {
+        title: "Calibration of an ensemble".to_owned(),
+        about: format!("{}, without any lock.", counted(calibration.servers.len(), "server", "servers")),
+        headline: Finding::new("Floor", verdict.tone(), headline(calibration), Some(FLOOR)),
+        verdict,
+        comes_to: "Findings",
+        findings: writes.into_iter().collect(),
+        strategies: Vec::new(),
+        sections: filled(sections),
+    }
 }
 
 #[cfg(test)]
@@ -158,9 +178,8 @@ mod tests {
     #[test]
     fn a_rate_that_the_generator_limited_is_a_lower_bound() {
         let at = |share| {
-            rate(Some(Saturation { per_s: 12_345.6, count: 1, lasted_us: 1, generator_share: Some(share) }))
+            rate(Saturation { per_s: 12_345.6, count: 1, lasted_us: 1, generator_share: Some(share) })
         };
         assert_eq!((at(0.5).shown(), at(0.95).shown()), ("12346/s".to_owned(), "≥ 12346/s".to_owned()));
-        assert_eq!(rate(None), Value::NotMeasured);
     }
 }

@@ -1,0 +1,398 @@
+//! An A/B comparison for a terminal, as Markdown and as a page: the outcome, differing or inconclusive metrics, and with `--all`
+//! every metric. Its charts show each ratio with its interval, and the ratio of each block beside the noise.
+
+use std::path::Path;
+
+use super::chart::{Drawn, draw_each};
+use super::comparison::{RATIOS, finding, of_panels, of_ratios, on_scale};
+use super::document::{
+    Axis, Block, Chart, Columns, Curve, Document, Finding, GAP, Guide, GuideCourse, Lines, Mark, PlotPoint,
+    RatioRow, Ratios, Table, Tone, Value, Weight,
+};
+use super::page::{drawn, fact, filled, noted, place, program, section};
+use super::table::counts::{self, CountedRow};
+use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
+use zklockbench_analysis::ab::{AbFile, Comparison, Conclusion, Ending, SideRecord, Turn, Values};
+use zklockbench_analysis::compare::{self, ComparisonVerdict};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::Unit;
+use zklockbench_core::units::{self, counted, grouped, listed, percent};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_stats::Interval;
+
+const NO_BLOCK: &str = "No block ran to its end, so there is nothing to show.";
+
+pub fn ab(file: &AbFile, style: Style) -> String {
+    let is_shown = |one: &Comparison| style.all || one.verdict != ComparisonVerdict::Same;
+    let same = file.comparisons.iter().filter(|one| !is_shown(one)).count();
+    let same =
+        (same > 0).then(|| format!("{} stayed within the margin.", counted(same, "metric", "metrics")));
+    let notes = notes(file).into_iter().map(|note| format!("! {note}"));
+    let printed = Printed {
+        outcome: ab_headline(file),
+        above: file.blocks.is_empty().then(|| NO_BLOCK.to_owned()),
+        tables: vec![grid(file, is_shown), by_kind(file)],
+        remarks: notes.chain(same).collect(),
+        basis: vec![both_sides(file).join("; ") + "."],
+        more: vec![format!("Measured on: {}.", places(file))],
+        ..Printed::default()
+    };
+    printed.text(style)
+}
+
+/// Markdown for a pull request: the conclusion and each comparison, with everything else folded.
+pub fn ab_markdown(file: &AbFile) -> String {
+    let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
+    said.extend(bullets(both_sides(file)));
+    if file.blocks.is_empty() {
+        said.push(NO_BLOCK.into());
+        return said.join("\n\n") + "\n";
+    }
+    let all = grid(file, |_| true);
+    said.push(markdown_table(&all));
+    let counted = by_kind(file);
+    if !counted.is_empty() {
+        said.extend([markdown_table(&counted), escaped(&counted.legend(&[]))]);
+    }
+    said.extend(bullets(notes(file)));
+    let place = format!("Measured on: {}.", places(file));
+    said.push(folded("How to read this", &[escaped(&place), escaped(&all.legend(&[]))].join("\n\n")));
+    said.join("\n\n") + "\n"
+}
+
+pub fn sides(turn: Turn, differs: &[String]) -> String {
+    let differs = if differs.is_empty() { "as in the scenario".to_owned() } else { differs.join(", ") };
+    format!("{}: {differs}", turn.title())
+}
+
+fn both_sides(file: &AbFile) -> [String; 2] {
+    [sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]
+}
+
+fn outcome(file: &AbFile) -> (Value, &'static str) {
+    let judged = file.judged();
+    let (word, tone, what) = match (&judged, file.conclusion) {
+        (Verdict::Violated(_), _) => return (Value::from(&judged), "VIOLATED: a lock broke a promise"),
+        (_, Conclusion::Regressed) => ("regressed", Tone::Bad, "Regressed: B is worse than A"),
+        (_, Conclusion::Unknown) => {
+            ("inconclusive", Tone::Doubtful, "Inconclusive: it is unknown whether B is worse than A")
+        }
+        (Verdict::Unknown(_), _) => {
+            return (Value::from(&judged), "Unknown: it is unknown whether the locks held");
+        }
+        (_, Conclusion::Improved) => {
+            ("improved", Tone::Good, "Improved: B is better than A, and nothing is worse")
+        }
+        (_, Conclusion::NotWorse) => {
+            ("not worse", Tone::Good, "Not worse: B is not worse than A by more than the margin")
+        }
+        (_, Conclusion::Same) => {
+            ("the same", Tone::Good, "The same: B differs from A by less than the margin")
+        }
+    };
+    (Value::verdict(word, tone), what)
+}
+
+pub fn ab_headline(file: &AbFile) -> String {
+    let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
+    let verdicts = ComparisonVerdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
+    let counts = verdicts.filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    let (_, what) = outcome(file);
+    let most = most_changed(file).map_or_else(String::new, |most| format!(": {most}"));
+    format!(
+        "{what}{most} ({}: {}; {}; scenario {}).",
+        counted(file.comparisons.len(), "comparison", "comparisons"),
+        counts.join(", "),
+        counted(file.blocks.len(), "block", "blocks"),
+        file.scenario
+    )
+}
+
+/// The metric with the largest change in the direction of the conclusion, whether regressed or improved.
+fn most_changed(file: &AbFile) -> Option<String> {
+    let wanted = match (file.judged(), file.conclusion) {
+        (Verdict::Held, Conclusion::Regressed) => ComparisonVerdict::Regressed,
+        (Verdict::Held, Conclusion::Improved) => ComparisonVerdict::Improved,
+        _ => return None,
+    };
+    let changed = file.comparisons.iter().filter(|one| one.verdict == wanted);
+    let ratios = changed.filter_map(|one| Some((one, one.ratio?.value)));
+    let (one, ratio) = compare::farthest_from_one(ratios)?;
+    let change = match one.scale {
+        compare::Scale::Values => units::changed(ratio),
+        compare::Scale::SharesLost => compare::more_lost(ratio),
+    };
+    Some(format!("{} of {} {change}", one.figure, one.cells))
+}
+
+fn places(file: &AbFile) -> String {
+    let place = |ensemble: &zklockbench_record::EnsembleInfo| {
+        let version = ensemble.servers.first().map_or("not known", |server| server.version.as_str());
+        format!(
+            "{} ensemble, {} (ZooKeeper {version}); data: {}",
+            ensemble.kind,
+            counted(ensemble.servers.len(), "server", "servers"),
+            ensemble.placement
+        )
+    };
+    let (a, b) = (&file.sides.a.ensemble, &file.sides.b.ensemble);
+    let where_ = if a.connect == b.connect && !file.sides.a.opened_anew {
+        place(a)
+    } else {
+        format!("A: {}; B: {}", place(a), place(b))
+    };
+    format!(
+        "{where_}; generator on {} with {}",
+        file.host.hostname,
+        counted(file.host.cores, "core", "cores")
+    )
+}
+
+fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
+    let of_figures =
+        file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
+    Columns::<&Comparison>::new()
+        .words("strategy", |one| one.cells.strategy())
+        .numbers("contenders", 0, |one| one.cells.contenders())
+        .words("metric", |one| one.figure.as_str())
+        .numbers("A", 0, |one| value(one.unit, one.a, one.a_at_least))
+        .explained("median over the pairs")
+        .numbers("B", 0, |one| value(one.unit, one.b, one.b_at_least))
+        .numbers("B/A", 0, |one| ratio(one, one.ratio))
+        .explained(format!(
+            "the ratio within a pair, with its {} interval, not widened for the number of comparisons",
+            percent(1.0 - file.terms.alpha)
+        ))
+        .numbers("pairs", 2, |one| one.pairs)
+        .words("verdict", |one| Value::from(one.verdict))
+        .explained(
+            "regressed and improved: the interval widened for the number of comparisons lies wholly beyond the margin; same: \
+             the interval lies within it",
+        )
+        .numbers("A/A", 1, |one| ratio(one, one.itself))
+        .explained("A again against A, the noise on this machine")
+        .table("Each metric of each combination", 2, file.comparisons.iter().filter(|one| is_shown(one)))
+        .noted(format!(
+            "Widened for {}. {}",
+            counted(file.comparisons.len(), "comparison", "comparisons"),
+            margins(of_figures)
+        ))
+}
+
+/// Requests by kind, one row per side.
+fn by_kind(file: &AbFile) -> Table {
+    let rows = file.counted.iter().filter(|one| one.counting.is_there()).map(|one| CountedRow {
+        side: Some(one.turn.title()),
+        strategy: &one.cell.strategy,
+        contenders: one.cell.contenders,
+        counting: &one.counting,
+    });
+    counts::by_kind(&rows.collect::<Vec<_>>())
+}
+
+fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
+    value.map_or_else(|| GAP.into(), |value| units::at_least(unit.show(value), at_least))
+}
+
+fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
+    let Some(ratio) = ratio else { return GAP.into() };
+    let end = |end: f64| if end.is_finite() { on_scale(of.scale, end) } else { "no bound".to_owned() };
+    match ratio.is_bounded() {
+        false => end(ratio.value),
+        true => format!("{} [{}, {}]", end(ratio.value), end(ratio.low), end(ratio.high)),
+    }
+}
+
+/// How restarts of the servers affect the comparison; `None` if both sides share an ensemble that kept running.
+fn starts(file: &AbFile) -> Option<String> {
+    let (a, b) = (&file.sides.a, &file.sides.b);
+    let kept = [(a, "A"), (b, "B")].into_iter().filter(|(side, _)| !side.opened_anew);
+    let kept: Vec<&str> = kept.map(|(_, name)| name).collect();
+    match kept.as_slice() {
+        [] => Some(
+            "the servers of both sides were restarted for each block, those of A once more for A again"
+                .to_owned(),
+        ),
+        _ if a.ensemble.connect == b.ensemble.connect => None,
+        kept => Some(format!(
+            "the servers of {} ran throughout: their own state is part of the difference, which repeating A can't show",
+            listed(kept)
+        )),
+    }
+}
+
+fn notes(file: &AbFile) -> Vec<String> {
+    let mut notes = Vec::new();
+    match file.ending {
+        Ending::Complete => {}
+        Ending::GoingOn => {
+            notes.push("the comparison was still in progress when this was written".to_owned())
+        }
+        Ending::Interrupted => notes.push(format!(
+            "interrupted after {}: judged by what was measured until then",
+            counted(file.blocks.len(), "block", "blocks")
+        )),
+        Ending::Aborted => {
+            let why = file.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            notes.push(format!("cut short{why}"));
+        }
+    }
+    notes.extend(file.judged().why().map(|why| format!("{}: {why}", file.judged().word())));
+    notes.extend(reasons(&file.comparisons));
+    notes.extend(resumed(&file.resumed_after));
+    notes.extend(starts(file));
+    if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
+        let until = percent(until);
+        notes.push(if reached {
+            format!("every interval is within ± {until}; only their width decided when to stop")
+        } else {
+            format!("± {until} was requested but not reached")
+        });
+    }
+    notes
+}
+
+/// Blocks before and after a resumption used different ensembles, but both sides of a block shared one.
+fn resumed(after: &[usize]) -> Option<String> {
+    let after: Vec<String> = after.iter().filter(|after| **after > 0).map(ToString::to_string).collect();
+    let blocks = if after == ["1"] { "block" } else { "blocks" };
+    (!after.is_empty())
+        .then(|| format!("resumed after {} {blocks}, each time on a reopened ensemble", listed(&after)))
+}
+
+/// Reasons of verdicts, once for all comparisons with the same reason.
+fn reasons(comparisons: &[Comparison]) -> Vec<String> {
+    let told = |one: &Comparison| Some(format!("{}: {}", one.verdict.word(), one.why.as_ref()?));
+    let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {
+        [one] => format!("{} of {}: {told}", one.figure, one.cells),
+        [first, ..] => format!(
+            "{} (such as {} of {}): {told}",
+            counted(same.len(), "comparison", "comparisons"),
+            first.figure,
+            first.cells
+        ),
+        [] => told,
+    };
+    grouped(comparisons.iter().filter_map(|one| Some((told(one)?, one)))).into_iter().map(line).collect()
+}
+
+pub fn of_ab(file: &AbFile) -> Document {
+    let charts = [("Ratios", ab_ratios(file)), ("Ratios block by block", ab_blocks(file))];
+    let (a, b) = (&file.sides.a, &file.sides.b);
+    let same = a.ensemble.connect == b.ensemble.connect;
+    let mut measured = vec![Block::Facts(place(&a.ensemble, &file.host))];
+    measured.extend((!same).then(|| Block::Facts(place(&b.ensemble, &file.host))));
+    let scenario = |turn: Turn, side: &SideRecord| Block::Code {
+        caption: format!("The scenario of {}:", turn.title()),
+        text: side.scenario_text.clone(),
+    };
+    let reproduce = vec![
+        scenario(Turn::A, a),
+        scenario(Turn::B, b),
+        Block::Facts(vec![
+            fact("Measured", humantime::format_rfc3339_seconds(file.started_at).to_string()),
+            fact("Seed", file.seed.to_string()),
+            program(&file.tool_version, file.tool_commit.as_deref()),
+        ]),
+    ];
+    let sections = [
+        section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart))),
+        section("figures", "Figures", [grid(file, |_| true), by_kind(file)]),
+        section("notes", "Notes", noted(notes(file))),
+        section("environment", "Where it was measured", measured),
+        section("reproduce", "How to reproduce this", reproduce),
+    ];
+    let (verdict, _) = outcome(file);
+    let differing = file.comparisons.iter().filter_map(|one| {
+        let ratio = ratio(one, one.ratio);
+        finding(one.verdict, format!("{} of {}: B/A {ratio}.", one.figure, one.cells))
+    });
+    Document {
+        title: format!("A/B comparison: {}", file.scenario),
+        about: both_sides(file).join("; "),
+        headline: Finding::new("B against A", verdict.tone(), ab_headline(file), Some(RATIOS)),
+        verdict,
+        comes_to: "Conclusions",
+        findings: differing.collect(),
+        strategies: Vec::new(),
+        sections: filled(sections),
+    }
+}
+
+/// Draws the results of an A/B comparison into a directory: each ratio with its interval, and the ratios by block. Charts without
+/// a ratio are listed with the reason instead.
+pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
+    draw_each([("ratios", ab_ratios(file)), ("blocks", ab_blocks(file))], &ab_headline(file), dir)
+}
+
+const OVER_A: [&str; 2] = ["B / A", "A again / A"];
+
+fn ab_ratios(file: &AbFile) -> Result<Chart, String> {
+    let how_to_read = "Bar: interval of B / A. Lower dots: B / A in each block; upper dots: A again / A, the noise on this \
+                       machine. Thick line: no change; thin lines: the margin."
+        .to_owned();
+    let rows =
+        file.comparisons.iter().filter(|one| one.ratio.is_some()).map(|one| ab_row(file, one)).collect();
+    let of = Ratios { of: OVER_A[0], rows };
+    of_ratios("ratios", of, std::iter::once(how_to_read).chain(both_sides(file)).collect())
+}
+
+fn ab_row(file: &AbFile, one: &Comparison) -> RatioRow {
+    let [below, above] = [0, 1].map(|which| over_a(one, which).map(|(_, ratio)| ratio).collect());
+    RatioRow {
+        label: label(one),
+        verdict: one.verdict,
+        interval: one.ratio,
+        margin: file.margin_of(one),
+        above,
+        below,
+    }
+}
+
+/// Ratios in the order of measurement. They reveal a drift or a single bad block, which intervals hide.
+fn ab_blocks(file: &AbFile) -> Result<Chart, String> {
+    let labels: Vec<String> = file.blocks.iter().map(|block| block.number.to_string()).collect();
+    let mut comparisons: Vec<&Comparison> = file.comparisons.iter().collect();
+    comparisons.sort_by_key(|one| one.verdict);
+    let panels: Vec<(String, Lines)> =
+        comparisons.into_iter().filter_map(|one| block_panel(one, &labels, file.margin_of(one))).collect();
+    if panels.is_empty() {
+        return Err("no block has a ratio".to_owned());
+    }
+    let how_to_read =
+        "Dashed: no change, and the margin. A block that gave no ratio has no marker.".to_owned();
+    let caption = std::iter::once(how_to_read).chain(both_sides(file)).collect();
+    let keys = OVER_A.map(str::to_owned).into();
+    Ok(of_panels("blocks", "Ratios block by block", keys, panels, caption))
+}
+
+fn block_panel(one: &Comparison, labels: &[String], margin: Option<f64>) -> Option<(String, Lines)> {
+    let series: Vec<Curve> = (0..OVER_A.len())
+        .map(|which| Curve::new(which, OVER_A[which]).through(over_a(one, which).collect(), Mark::default()))
+        .collect();
+    if series.iter().all(|series| series.line.is_empty()) {
+        return None;
+    }
+    let ends = margin.map(|margin| [1.0 / (1.0 + margin), 1.0 + margin]);
+    let rules: Vec<f64> = std::iter::once(1.0).chain(ends.into_iter().flatten()).collect();
+    let heights = series.iter().flat_map(Curve::heights).chain(rules.iter().copied());
+    let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", heights));
+    let guide = |rule: &f64| Guide::new(GuideCourse::Level(*rule), "", Weight::Faint);
+    let guides = rules.iter().map(guide).collect();
+    let heading = format!("{}: {}", label(one), one.verdict.word());
+    Some((heading, Lines { guides, ..Lines::new(x, y, series) }))
+}
+
+fn label(one: &Comparison) -> String {
+    format!("{}, {}: {}", one.cells.strategy(), one.cells.contenders(), one.figure)
+}
+
+/// Ratio of each block that has one, with the block's position: B to A, or the repeated A to A.
+fn over_a(one: &Comparison, which: usize) -> impl Iterator<Item = PlotPoint> + '_ {
+    let value = move |values: &Values| if which == 0 { values.b } else { values.again };
+    one.values.iter().enumerate().filter_map(move |(at, values)| {
+        let (a, of) = (values.a?, value(values)?);
+        (a > 0.0 && of > 0.0).then(|| (at as f64 + 1.0, of / a))
+    })
+}

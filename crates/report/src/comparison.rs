@@ -1,0 +1,499 @@
+//! A comparison of stored runs for a terminal, as Markdown and as a page: the outcome, changed or inconclusive metrics, and with
+//! `--all` every metric. Its charts show each ratio with its interval and the values behind it, and the waits of both sides by
+//! percentile. Also, the number of repetitions needed to detect a change.
+
+use std::path::Path;
+
+use super::chart::{one_by_one, series};
+use super::document::{
+    Axis, Block, Chart, ChartKind, Columns, Curve, Document, Finding, GAP, Lines, Link, Mark, Panels,
+    RatioRow, Ratios, Table, Tone, Value,
+};
+use super::draw;
+use super::page::{drawn, filled, noted, section};
+use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
+use zklockbench_analysis::compare::{
+    About, CellUnderLoad, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample,
+    Scale, Side, SideInfo,
+};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::Measure;
+use zklockbench_core::units::{at_least, capitalised, counted, distinct, grouped, number, percent};
+use zklockbench_record::Unit;
+use zklockbench_stats::Interval;
+
+/// Maximum number of rows with changes; `--all` prints more.
+const MOST_ROWS: usize = 12;
+
+pub fn comparison(compared: &Comparison, style: Style) -> String {
+    let has_same = compared.rows.iter().any(|row| !is_news(row));
+    let mut remarks: Vec<String> = forced(compared).map(|why| format!("! {why}")).collect();
+    let (table, legend) = if style.all {
+        (grid(compared, |_| true), None)
+    } else {
+        let mut table = grid(compared, is_news);
+        let hidden = table.rows.len().saturating_sub(MOST_ROWS);
+        table.rows.truncate(MOST_ROWS);
+        if hidden > 0 {
+            remarks.push(format!("{hidden} more rows like these: --all."));
+        }
+        (table, has_same.then(|| same_or_shown(compared)))
+    };
+    remarks.extend(legend);
+    remarks.extend(notes(compared).into_iter().map(|note| format!("! {note}")));
+    remarks.extend(faster(compared));
+    let printed = Printed {
+        outcome: format!("{}.", compared.conclusion.sentence),
+        tables: vec![table],
+        remarks,
+        more: sides(compared).into(),
+        ..Printed::default()
+    };
+    printed.text(style)
+}
+
+/// Number of metrics outside the table, with the reason.
+fn same_or_shown(compared: &Comparison) -> String {
+    let count = |role| compared.rows.iter().filter(|row| !is_news(row) && row.role == role).count();
+    let same = counted(count(Role::Decides), "metric", "metrics");
+    match count(Role::Shown) {
+        0 => format!("{same} stayed within the margin."),
+        shown => format!("{same} stayed within the margin; {shown} more do not decide."),
+    }
+}
+
+/// Whether a deciding row changed, is inconclusive, or was not measured.
+fn is_news(row: &Row) -> bool {
+    row.role == Role::Decides && row.compared.verdict != ComparisonVerdict::Same
+}
+
+/// Markdown for a pull request: everything that needs attention, with the rest folded.
+pub fn comparison_markdown(compared: &Comparison) -> String {
+    let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
+    said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
+    let (news, same) = (grid(compared, is_news), grid(compared, |row| !is_news(row)));
+    if !news.is_empty() {
+        said.push(markdown_table(&news));
+    }
+    said.extend(faster(compared).iter().map(|line| escaped(line)));
+    said.extend(bullets(notes(compared)));
+    if !same.is_empty() {
+        said.push(folded(&format!("{} the same or only shown", same.rows.len()), &markdown_table(&same)));
+    }
+    let sides = bullets(sides(compared)).unwrap_or_default();
+    said.push(folded("How to read this", &[sides, escaped(&news.legend(&[]))].join("\n\n")));
+    said.join("\n\n") + "\n"
+}
+
+pub(super) fn sides(compared: &Comparison) -> [String; 2] {
+    let side = |name: &str, side: &SideInfo| {
+        let runs: Vec<String> = side
+            .runs
+            .iter()
+            .map(|run| {
+                let commit = run.tool_commit.as_deref().unwrap_or("of unknown commit");
+                format!(
+                    "{} of {} by {} {commit} on {}",
+                    run.scenario, run.started_at, run.tool_version, run.host
+                )
+            })
+            .collect();
+        format!("{name}: {} ({})", side.path, runs.join("; "))
+    };
+    [side("Base", &compared.base), side("New", &compared.new)]
+}
+
+fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
+    compared.forced.iter().map(|why| format!("Forced, although it cannot be compared: {why}"))
+}
+
+/// Selected rows, except violation counts of cells without violations on either side.
+fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
+    let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
+    rows.sort_by_key(|row| (row.role, row.compared.verdict));
+    Columns::<&Row>::new()
+        .words("strategy", |row| row.cell.strategy.as_str())
+        .numbers("contenders", 0, |row| row.cell.contenders)
+        .words("metric", |row| row.figure.as_str())
+        .numbers("base", 0, |row| value(&row.compared.base, row.measured_in))
+        .numbers("new", 0, |row| value(&row.compared.new, row.measured_in))
+        .numbers("new/base", 1, |row| {
+            row.compared.ratio.map(|ratio| on_scale(row.compared.scale, ratio.value))
+        })
+        .explained(ratio_explained(compared))
+        .words("interval", |row| interval(row))
+        .explained(format!(
+            "of new/base, with a confidence of at least {}; exact: counts that the load determines",
+            percent(1.0 - compared.terms.alpha)
+        ))
+        .numbers("reps", 3, |row| repetitions(row))
+        .words("verdict", |row| match row.role {
+            Role::Decides => Value::from(row.compared.verdict),
+            Role::Shown => format!("({})", row.compared.verdict).into(),
+        })
+        .explained(
+            "regressed or improved: the interval, widened for the number of comparisons, lies wholly beyond the margin; \
+             same: the interval lies within it; (in parentheses): not part of the outcome",
+        )
+        .table("Each metric of each combination", 2, rows)
+        .noted(note(compared))
+}
+
+fn is_idle(row: &Row) -> bool {
+    row.figure == "violations"
+        && row.compared.verdict == ComparisonVerdict::Same
+        && row.compared.why.is_none()
+}
+
+fn ratio_explained(compared: &Comparison) -> &'static str {
+    match compared.about {
+        About::TheseRuns => "the median ratio over all pairs of repetitions (Hodges-Lehmann)",
+        About::SuchRuns => "the median ratio over all pairs of the runs' medians (Hodges-Lehmann)",
+    }
+}
+
+fn note(compared: &Comparison) -> String {
+    let unit = match compared.about {
+        About::TheseRuns => {
+            "Medians over the repetitions. They describe these runs; run-to-run variation was not measured."
+        }
+        About::SuchRuns => "Medians over the repetitions; the runs are the unit.",
+    };
+    let of_figures = compared.rows.iter().filter_map(|row| {
+        let together = if row.strategies.is_empty() { "" } else { " together" };
+        Some((format!("{}{together}", row.figure), row.compared.margin?))
+    });
+    let comparisons = counted(compared.family, "comparison", "comparisons");
+    format!("{unit} Widened for {comparisons}. {}", margins(of_figures))
+}
+
+fn interval(row: &Row) -> Option<String> {
+    if row.compared.method == Some(Method::Exact) {
+        return Some("exact".to_owned());
+    }
+    let ratio = row.compared.ratio.filter(Interval::is_bounded)?;
+    let [low, high] = [ratio.low, ratio.high].map(|end| on_scale(row.compared.scale, end));
+    Some(format!("{low} to {high}"))
+}
+
+fn repetitions(row: &Row) -> Value {
+    let (was, is) = (row.compared.base.values.len(), row.compared.new.values.len());
+    if was == is { was.into() } else { format!("{was}, {is}").into() }
+}
+
+/// A ratio of values, or the difference in percentage points for lost shares.
+pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
+    match scale {
+        Scale::Values => times(ratio),
+        Scale::SharesLost => {
+            let points = 100.0 * (ratio - 1.0);
+            let sign = if points > 0.0 { "+" } else { "" };
+            format!("{sign}{} %", number(points))
+        }
+    }
+}
+
+/// A ratio; infinite if the base is 0.
+fn times(ratio: f64) -> String {
+    if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
+}
+
+fn value(sample: &Sample, unit: Unit) -> String {
+    match sample.median {
+        None => GAP.to_owned(),
+        Some(median) if median.is_infinite() => "grows".to_owned(),
+        Some(median) => at_least(unit.show(median), sample.at_least),
+    }
+}
+
+fn faster(compared: &Comparison) -> Vec<String> {
+    compared
+        .faster
+        .iter()
+        .map(|faster| format!("In the new run, {} (throughput; ±: half the interval).", faster.sentence()))
+        .collect()
+}
+
+fn notes(compared: &Comparison) -> Vec<String> {
+    const MOST: usize = 6;
+    let mut notes = whys(compared);
+    notes.extend(without_partner(compared));
+    let differences = compared.differences.iter().filter(|one| !one.meaningless);
+    notes.extend(differences.map(|one| format!("differs: {}", one.describe())));
+    notes.extend(compared.unsound.iter().take(MOST).map(|unsound| format!("does not count: {unsound}")));
+    if let Some(more) = compared.unsound.len().checked_sub(MOST).filter(|more| *more > 0) {
+        notes.push(format!("does not count: {more} more"));
+    }
+    notes.extend(left_out(&compared.left_out));
+    notes
+}
+
+/// Reasons of verdicts, once for all rows with the same reason.
+fn whys(compared: &Comparison) -> Vec<String> {
+    let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| row.role == Role::Decides).collect();
+    rows.sort_by_key(|row| row.compared.verdict);
+    let groups = grouped(rows.into_iter().filter_map(|row| {
+        let name = format!("{} of {} at {}", row.figure, row.cell.strategy, row.cell.contenders);
+        Some(((row.compared.verdict, row.compared.why.as_deref()?), name))
+    }));
+    groups.iter().map(|((verdict, why), names)| format!("{verdict}: {}: {why}", some_of(names))).collect()
+}
+
+fn some_of(names: &[String]) -> String {
+    const MOST: usize = 3;
+    match names.len().checked_sub(MOST) {
+        Some(more) if more > 0 => format!("{} and {more} more", names[..MOST].join(", ")),
+        _ => names.join(", "),
+    }
+}
+
+fn without_partner(compared: &Comparison) -> Option<String> {
+    let names: Vec<String> =
+        compared.only_new.iter().map(zklockbench_analysis::compare::CellUnderLoad::name).collect();
+    (!names.is_empty()).then(|| format!("only in the new run: {}", some_of(&names)))
+}
+
+fn left_out(left_out: &[LeftOut]) -> Vec<String> {
+    let named = |LeftOut { cell, .. }: &LeftOut| format!("{} at {}", cell.strategy, cell.contenders);
+    let groups = grouped(left_out.iter().map(|one| ((&one.figure, &one.why), named(one))));
+    let said = |((figure, why), names): &((_, _), Vec<String>)| {
+        format!("not compared: {figure} of {}: {why}", some_of(names))
+    };
+    groups.iter().map(said).collect()
+}
+
+pub fn power(power: &Power, style: Style) -> String {
+    let table = Columns::<&PowerRow>::new()
+        .words("strategy", |row| row.cell.strategy.as_str())
+        .numbers("contenders", 0, |row| row.cell.contenders)
+        .words("metric", |row| row.figure.as_str())
+        .numbers("median", 2, |row| {
+            let median = row.readings.median.filter(|median| median.is_finite());
+            median.map(|median| row.measured_in.show(median))
+        })
+        .numbers("spread", 1, |row| row.spread.map(Value::Share))
+        .explained("how far the repetitions lie apart (standard deviation)")
+        .numbers("reps", 1, |row| row.readings.values.len())
+        .numbers("needed", 0, |row| match (row.repetitions, row.spread) {
+            (Some(count), _) => Value::from(count),
+            (None, Some(_)) => "more than 500".into(),
+            (None, None) => "not known".into(),
+        })
+        .explained(format!(
+            "approximate number per side, to detect the change with {} among {}",
+            percent(power.seen),
+            counted(power.family as u64, "comparison", "comparisons")
+        ))
+        .table("Repetitions needed", 2, &power.rows);
+    let printed = Printed {
+        outcome: power_headline(power),
+        tables: vec![table],
+        basis: vec![
+            "A change within a metric's margin does not count as a regression: lower --margin as \
+            well."
+                .to_owned(),
+        ],
+        ..Printed::default()
+    };
+    printed.text(style)
+}
+
+fn power_headline(power: &Power) -> String {
+    let change = percent(power.change);
+    let most = power.rows.iter().filter_map(|row| row.repetitions).max();
+    let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
+    if power.rows.iter().all(|row| row.spread.is_none()) {
+        return "The spread of the repetitions is unknown: one repetition has none, and neither has a \
+            growing queue. Run more repetitions first."
+            .into();
+    }
+    let Some(most) = most else {
+        return format!("No number of repetitions up to 500 a side shows a change of {change}.");
+    };
+    let most = counted(most as u64, "repetition", "repetitions");
+    let of = match open {
+        0 => "in every metric".to_owned(),
+        open => format!("in all but {}", counted(open as u64, "metric", "metrics")),
+    };
+    format!("{most} a side show a change of {change} {of}.")
+}
+
+pub(super) const RATIOS: Link = Link { section: "ratios", text: "ratios" };
+
+pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document {
+    let percentiles = percentiles_compared(base, new, compared);
+    let faster = faster(compared).into_iter().map(Block::Text);
+    let sections = [
+        section(RATIOS.section, "Ratios", [drawn("Ratios", ratios_compared(compared))]),
+        section("figures", "Figures", [grid(compared, |_| true)]),
+        section("waits", "Waits by percentile", [drawn("Waits by percentile", percentiles)]),
+        section("faster", "Within the new", faster),
+        section("notes", "Notes", noted(notes(compared))),
+    ];
+    let words = ["nothing regressed", "regressed", "inconclusive"];
+    let verdict = Value::worded(&compared.conclusion.regression.verdict(""), words);
+    let limits = forced(compared).map(|sentence| Finding::new("Limits", Tone::Doubtful, sentence, None));
+    Document {
+        title: "Comparison of stored runs".to_owned(),
+        about: sides(compared).join("; "),
+        headline: Finding::new(
+            "New against base",
+            verdict.tone(),
+            format!("{}.", compared.conclusion.sentence),
+            Some(RATIOS),
+        ),
+        verdict,
+        comes_to: "Conclusions",
+        findings: limits.chain(compared.rows.iter().filter_map(of_row)).collect(),
+        strategies: Vec::new(),
+        sections: filled(sections),
+    }
+}
+
+fn of_row(row: &Row) -> Option<Finding> {
+    let ratio = row.compared.ratio;
+    let ratio = ratio.map_or_else(String::new, |one| format!(": {} times the base's", times(one.value)));
+    let sentence = format!("{} of {}{ratio}.", row.figure, row.cell.name());
+    finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
+}
+
+/// A metric with a certain difference.
+pub(super) fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
+    let tone = Value::from(verdict).tone();
+    matches!(tone, Tone::Good | Tone::Bad)
+        .then(|| Finding::new(capitalised(verdict.word()), tone, sentence, Some(RATIOS)))
+}
+
+/// Draws each ratio of a comparison with its interval, as SVG or PNG depending on the file extension.
+///
+/// # Errors
+/// [`Error::Usage`] for any other extension, or if there is no ratio; [`Error::Environment`] if the file cannot be written.
+pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> {
+    draw_into(path, &compared.conclusion.sentence, || ratios_compared(compared))
+}
+
+/// Draws the waits of both sides of a comparison by percentile, one panel per cell. File types and errors are those of
+/// [`draw_comparison`].
+pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
+    draw_into(path, &compared.conclusion.sentence, || percentiles_compared(base, new, compared))
+}
+
+fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, String>) -> Result<(), Error> {
+    let chart = chart().map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
+    draw::write(&chart, place, path)
+}
+
+fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
+    let how_to_read = "Bar: interval of new / base, of each comparison alone. Upper dots: each repetition of the base, \
+                       lower: of the new, divided by the base's median. Thick line: no change; thin lines: the margin."
+        .to_owned();
+    let sides = format!("base: {}; new: {}", compared.base.path, compared.new.path);
+    let is_measured = |row: &&Row| row.compared.method.is_some_and(|method| method != Method::Exact);
+    let rows = compared.rows.iter().filter(is_measured).map(ratio_row).collect();
+    let of = Ratios { of: "new / base", rows };
+    let forced = forced(compared).map(|said| said + ".");
+    of_ratios("comparison", of, [how_to_read, sides].into_iter().chain(forced).collect())
+}
+
+/// A chart of these ratios, worst verdict first; an error with the reason if there are none.
+pub(super) fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart, String> {
+    if ratios.rows.is_empty() {
+        return Err("no metric has a ratio".to_owned());
+    }
+    ratios.rows.sort_by_key(|row| row.verdict);
+    let said = |row: &RatioRow| {
+        let ratio = row.interval.map(|interval| interval.value).filter(|ratio| ratio.is_finite()).map(number);
+        format!("{}: {}, {}", row.label, ratio.as_deref().unwrap_or("no ratio"), row.verdict.word())
+    };
+    Ok(Chart {
+        id: id.to_owned(),
+        title: format!("{}, metric by metric", ratios.of),
+        said: one_by_one(ratios.rows.iter().map(said)),
+        caption,
+        kind: ChartKind::Ratios(ratios),
+    })
+}
+
+fn ratio_row(row: &Row) -> RatioRow {
+    let [above, below] = relative(row);
+    let shown = if row.role == Role::Shown { " (only shown)" } else { "" };
+    RatioRow {
+        label: format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure),
+        verdict: row.compared.verdict,
+        interval: row.compared.ratio,
+        margin: row.compared.margin,
+        above,
+        below,
+    }
+}
+
+/// Repetitions of both sides divided by the base's median; empty if that median is 0.
+fn relative(row: &Row) -> [Vec<f64>; 2] {
+    let median = row.compared.base.median.filter(|median| *median > 0.0 && median.is_finite());
+    let of = |values: &[f64]| {
+        median.map_or_else(Vec::new, |median| values.iter().map(|value| value / median).collect())
+    };
+    [of(&row.compared.base.values), of(&row.compared.new.values)]
+}
+
+const SIDES: [&str; 2] = ["base", "new"];
+
+/// Waits of both sides by percentile on shared axes, one panel per cell, worst verdicts first; an error with the reason if
+/// neither side has samples.
+fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Result<Chart, String> {
+    let mut rows: Vec<_> = compared.rows.iter().filter(|row| row.strategies.is_empty()).collect();
+    rows.sort_by_key(|row| row.compared.verdict);
+    let cells = distinct(rows.iter().map(|row| &row.cell));
+    let panels: Vec<(String, Lines)> =
+        cells.into_iter().filter_map(|cell| panel(cell, [base, new])).collect();
+    if panels.is_empty() {
+        return Err("no valid trial of either side measured a wait".to_owned());
+    }
+    let how_to_read = "Wait: from when the acquire should have started to its return. The samples of all \
+        valid repetitions of a side are pooled; a line ends where fewer than ten samples remain beyond it, \
+        or only unserved waits.";
+    let forced = forced(compared).map(|said| said + ".");
+    let caption = std::iter::once(how_to_read.to_owned()).chain(forced).collect();
+    let keys = SIDES.iter().zip([&compared.base.path, &compared.new.path]);
+    let keys = keys.map(|(side, path)| format!("{side}: {path}")).collect();
+    Ok(of_panels("waits", "Wait by percentile, both sides", keys, panels, caption))
+}
+
+pub(super) fn of_panels(
+    id: &str,
+    title: &str,
+    keys: Vec<String>,
+    panels: Vec<(String, Lines)>,
+    mut caption: Vec<String>,
+) -> Chart {
+    let headings: Vec<&str> = panels.iter().map(|(heading, _)| heading.as_str()).collect();
+    let said = format!("{}.", headings.join("; "));
+    let (panels, more) = Panels::of(keys, panels);
+    caption.extend(more);
+    Chart { id: id.to_owned(), title: title.to_owned(), said, caption, kind: ChartKind::Panels(panels) }
+}
+
+fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<(String, Lines)> {
+    let of = |(look, side): (usize, &&Side)| {
+        let samples = side.pooled(cell, Measure::Wait)?;
+        Some(series(look, SIDES[look], &samples, Mark::default()))
+    };
+    let series: Vec<Curve> = sides.iter().enumerate().filter_map(of).collect();
+    if series.is_empty() {
+        return None;
+    }
+    let furthest = Curve::furthest(&series, 10.0);
+    let y = Axis::durations("wait", series.iter().flat_map(Curve::heights));
+    let grew: Vec<&str> = SIDES
+        .into_iter()
+        .zip(sides)
+        .filter(|(_, side)| side.queue_grew(cell))
+        .map(|(name, _)| name)
+        .collect();
+    let grew = match grew.as_slice() {
+        [] => String::new(),
+        names => format!(" (the queue of the {} grew)", names.join(" and the ")),
+    };
+    let heading = format!("{}{grew}", cell.name());
+    Some((heading, Lines::new(Axis::percentiles(furthest), y, series)))
+}

@@ -1,0 +1,212 @@
+//! Tables of typed values, made from rows. Each column has a heading, a function that reads its value from a row, and an
+//! explanation.
+
+use super::Value;
+use crate::View;
+use crate::view::Cell;
+use zklockbench_record::FigureEntry;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Heading, including the unit if there is one.
+    pub heading: &'static str,
+    /// Whether the column contains numbers, which are aligned right.
+    pub numbers: bool,
+    /// Order of omission if space is short: the largest first; 0 is never omitted.
+    pub spare: u8,
+}
+
+/// A column of text.
+pub const fn words(heading: &'static str) -> Column {
+    Column { heading, numbers: false, spare: 0 }
+}
+
+/// A table with a short caption and explanations. Without rows, it is not shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    pub caption: String,
+    pub columns: Vec<Column>,
+    /// Number of columns on the left that identify a row. Repeated labels are left blank, and long ones are wrapped if space is
+    /// short.
+    pub labels: usize,
+    pub rows: Vec<Vec<Value>>,
+    /// Explanations of columns by their headings, and of [`GAP`].
+    explained: Vec<(&'static str, String)>,
+    /// Sentences about the table as a whole.
+    note: String,
+}
+
+/// Sign of missing values.
+pub const GAP: &str = "-";
+
+impl Table {
+    pub fn new(columns: Vec<Column>, labels: usize, rows: Vec<Vec<Value>>) -> Self {
+        Self { caption: String::new(), columns, labels, rows, explained: Vec::new(), note: String::new() }
+    }
+
+    /// Replaces the caption and all explanations.
+    pub fn captioned(self, caption: impl Into<String>, note: &str) -> Self {
+        Self { caption: caption.into(), explained: Vec::new(), note: note.to_owned(), ..self }
+    }
+
+    pub fn noted(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
+    }
+
+    /// The table without the rows, if there is nothing to show.
+    pub fn shown_if(mut self, is_shown: bool) -> Self {
+        if !is_shown {
+            self.rows.clear();
+        }
+        self
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Explanations of the columns, except the omitted ones.
+    pub fn legend(&self, left_out: &[&str]) -> String {
+        let is_shown = |heading: &str| match heading {
+            GAP => self.rows.iter().flatten().any(Value::is_not_measured),
+            _ => self.columns.iter().any(|one| one.heading == heading) && !left_out.contains(&heading),
+        };
+        let explained = self.explained.iter().filter(|(heading, _)| is_shown(heading));
+        let explained: Vec<String> = explained.map(|(heading, text)| format!("{heading}: {text}")).collect();
+        let end = if explained.is_empty() { "" } else { "." };
+        format!("{}{end} {}", explained.join("; "), self.note).trim().to_owned()
+    }
+
+    /// Removes columns whose values are all missing or zero; the note lists the latter.
+    pub fn lean(self) -> Self {
+        let mut table = self.without_idle_columns();
+        let zeros = table.remove_zeros();
+        if !zeros.is_empty() {
+            table.note = format!("{} 0 in every row: {}.", table.note, zeros.join(", ")).trim().to_owned();
+        }
+        table
+    }
+
+    /// Removes columns without measurements, and `reps` if all are 1.
+    pub fn without_idle_columns(mut self) -> Self {
+        let idle = |at: usize| {
+            let is_idle = |value: &Value| {
+                value.is_not_measured()
+                    || self.columns[at].heading == "reps" && *value == (Value::OutOf { part: 1, whole: 1 })
+            };
+            at >= self.labels && self.rows.iter().all(|row| is_idle(&row[at]))
+        };
+        let idle: Vec<usize> = (0..self.columns.len()).filter(|at| idle(*at)).collect();
+        self.remove(&idle);
+        self
+    }
+
+    /// Removes optional columns whose measured values are all 0, and returns their headings.
+    fn remove_zeros(&mut self) -> Vec<&'static str> {
+        let is_zero = |at: &usize| {
+            let values = || self.rows.iter().map(|row| &row[*at]).filter(|value| !value.is_not_measured());
+            self.columns[*at].spare > 0 && values().next().is_some() && values().all(Value::is_zero)
+        };
+        let zeros: Vec<usize> = (0..self.columns.len()).filter(is_zero).collect();
+        self.remove(&zeros)
+    }
+
+    /// Removes the most dispensable column, preferring those without measurements, and returns its heading; `None` if all must
+    /// remain.
+    pub fn remove_spare_column(&mut self) -> Option<&'static str> {
+        let is_empty = |at: usize| self.rows.iter().all(|row| row[at].is_not_measured());
+        let spare = (0..self.columns.len())
+            .filter(|at| self.columns[*at].spare > 0)
+            .max_by_key(|at| (is_empty(*at), self.columns[*at].spare))?;
+        self.remove(&[spare]).pop()
+    }
+
+    /// Removes the columns that identify the rows.
+    pub fn without_labels(mut self) -> Self {
+        let labels: Vec<usize> = (0..self.labels).collect();
+        self.remove(&labels);
+        Self { labels: 0, ..self }
+    }
+
+    /// Removes columns by position, in rising order, and returns their headings.
+    fn remove(&mut self, columns: &[usize]) -> Vec<&'static str> {
+        for row in &mut self.rows {
+            columns.iter().rev().for_each(|at| drop(row.remove(*at)));
+        }
+        let mut removed: Vec<_> = columns.iter().rev().map(|at| self.columns.remove(*at).heading).collect();
+        removed.reverse();
+        removed
+    }
+}
+
+/// Columns of a table, in order, with functions that read their values from a row.
+pub struct Columns<'c, R> {
+    columns: Vec<(Column, Read<'c, R>)>,
+    explained: Vec<(&'static str, String)>,
+}
+
+type Read<'c, R> = Box<dyn Fn(&R) -> Value + 'c>;
+
+impl<'c, R> Columns<'c, R> {
+    #[expect(clippy::new_without_default, reason = "a table without columns is no default")]
+    pub fn new() -> Self {
+        Self { columns: Vec::new(), explained: Vec::new() }
+    }
+
+    /// Columns that name the strategy of a row's cell and its number of contenders.
+    pub fn of_cells<'v: 'c>(view: &'c View<'_>, cell: fn(&R) -> &'v Cell<'v>) -> Self
+    where
+        R: 'c,
+    {
+        let columns = Self::new().words("strategy", move |row| view.label(cell(row)));
+        columns.numbers("contenders", 0, move |row| cell(row).contenders)
+    }
+
+    pub fn column<V: Into<Value>>(mut self, column: Column, read: impl Fn(&R) -> V + 'c) -> Self {
+        self.columns.push((column, Box::new(move |row| read(row).into())));
+        self
+    }
+
+    pub fn words<V: Into<Value>>(self, heading: &'static str, read: impl Fn(&R) -> V + 'c) -> Self {
+        self.column(words(heading), read)
+    }
+
+    pub fn numbers<V: Into<Value>>(
+        self,
+        heading: &'static str,
+        spare: u8,
+        read: impl Fn(&R) -> V + 'c,
+    ) -> Self {
+        self.column(Column { heading, numbers: true, spare }, read)
+    }
+
+    /// Adds the column of a metric, with its heading and explanation.
+    pub fn metric<V: Into<Value>>(self, entry: &FigureEntry, read: impl Fn(&R) -> V + 'c) -> Self {
+        match entry.column {
+            Some(column) => self.numbers(column.heading, column.spare, read).explained(column.explained),
+            None => self,
+        }
+    }
+
+    /// Explains the last column.
+    pub fn explained(mut self, text: impl Into<String>) -> Self {
+        let (heading, text) = (self.columns.last().map(|(column, _)| column.heading), text.into());
+        self.explained.retain(|(other, _)| Some(*other) != heading);
+        self.explained.extend(heading.filter(|_| !text.is_empty()).map(|heading| (heading, text)));
+        self
+    }
+
+    /// The table of these rows. The first `labels` columns identify a row.
+    pub fn table(
+        mut self,
+        caption: impl Into<String>,
+        labels: usize,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Table {
+        let values = |row: R| self.columns.iter().map(|(_, read)| read(&row)).collect();
+        let rows = rows.into_iter().map(values).collect();
+        self.explained.push((GAP, "not measured".to_owned()));
+        let columns = self.columns.iter().map(|(column, _)| *column).collect();
+        Table { caption: caption.into(), explained: self.explained, ..Table::new(columns, labels, rows) }
+    }
+}

@@ -1,0 +1,422 @@
+//! A learned load: its lock families, for a terminal and as a page with charts of arrivals and queues over time, distributions of
+//! holds and waits, and popular locks.
+
+use super::document::{
+    Axis, Bar, Bars, Block, Chart, ChartKind, Column, Columns, Curve, Document, Finding, Lines, Link, Mark,
+    PlotPoint, Table, Tone, Value, words,
+};
+use super::page::{fact, filled, noted, program, section};
+use super::table::{Printed, Style};
+use zklockbench_core::units::{capitalised, counted, format_micros, listed, number, one_line, percent};
+use zklockbench_learn::{
+    Bounded, Family, FamilyKind, HandoffBasis, Key, Learned, LongWait, ScenarioFile, SourceKind, Times,
+};
+
+/// The outcome, a table of the families, and remarks.
+pub fn learned(learned: &Learned, style: Style) -> String {
+    let printed = Printed {
+        outcome: headline(learned),
+        tables: vec![families(learned), endings(learned), others(learned)],
+        remarks: remarks(learned),
+        basis: vec![extent(learned)],
+        more: learned.unknowable.iter().map(|fact| format!("Not known: {fact}.")).collect(),
+        ..Printed::default()
+    };
+    printed.text(style)
+}
+
+/// The number of families, the rate, and the family with the longest waits.
+pub fn headline(learned: &Learned) -> String {
+    if learned.families.is_empty() {
+        let transactions = counted(learned.writes.transactions, "transaction", "transactions");
+        return match learned.source.kind {
+            SourceKind::Logs => format!("No lock found in {transactions}."),
+            SourceKind::Watch => "No lock was used while the ensemble was watched.".to_owned(),
+        };
+    }
+    let families = counted(learned.families.len() as u64 + learned.left_out, "lock family", "lock families");
+    let slowest = learned.families.iter().max_by_key(|family| (p99(family), family.acquisitions));
+    let sentence = slowest.map_or_else(String::new, |family| {
+        let waits =
+            family.wait.as_ref().map(|wait| format!("waits p99 {}", format_micros(wait.p99.logged_us)));
+        let parts: Vec<String> = waits.into_iter().chain(hottest(family)).collect();
+        format!("; {}: {}", one_line(&family.name), parts.join(", "))
+    });
+    format!("{families}, {} acquisitions/s{sentence}", number(learned.rate()))
+}
+
+fn p99(family: &Family) -> u64 {
+    family.wait.as_ref().map_or(0, |wait| wait.p99.logged_us)
+}
+
+/// The most popular of several locks.
+fn hottest(family: &Family) -> Option<String> {
+    let key = family.keys.first().filter(|_| family.locks > 1)?;
+    Some(format!("one key takes {} of the load", percent(key.share)))
+}
+
+fn bounded(times: Option<&Times>, of: fn(&Times) -> Bounded) -> Option<Value> {
+    times.map(|times| Value::micros(of(times).logged_us))
+}
+
+fn families(learned: &Learned) -> Table {
+    Columns::<&Family>::new()
+        .words("family", |family| one_line(&family.name))
+        .column(Column { spare: 3, ..words("recipe") }, |family| family.recipe.words())
+        .explained("by the names of the nodes")
+        .numbers("locks", 2, |family| family.locks)
+        .numbers("acquired", 0, |family| family.acquisitions)
+        .numbers("/s", 0, |family| Value::Amount(family.rate))
+        .numbers("wait p50", 1, |family| bounded(family.wait.as_ref(), |times| times.p50))
+        .explained(
+            "from the create of the node to the end of the one before; a client's wait is longer by a \
+             handoff",
+        )
+        .numbers("wait p99", 0, |family| bounded(family.wait.as_ref(), |times| times.p99))
+        .numbers("hold p50", 0, |family| bounded(family.hold.as_ref(), |times| times.p50))
+        .explained("from then to the end of the node; a client's hold is shorter by a handoff")
+        .numbers("hold p99", 1, |family| bounded(family.hold.as_ref(), |times| times.p99))
+        .numbers("sessions", 4, |family| family.sessions)
+        .numbers("queue", 5, |family| family.longest_queue)
+        .explained("largest number of nodes in one queue; for a semaphore, of leases")
+        .table("Lock families, as logged", 1, &learned.families)
+}
+
+fn endings(learned: &Learned) -> Table {
+    Columns::<&Family>::new()
+        .words("family", |family| one_line(&family.name))
+        .numbers("released", 0, |family| family.endings.released)
+        .numbers("gave up", 0, |family| family.endings.gave_up)
+        .explained("deleted by their session before they could hold")
+        .numbers("at the grant", 1, |family| family.endings.gave_up_at_grant)
+        .explained(
+            "gave up just when the lock was free, distinguished from an acquisition by the number of requests before the delete",
+        )
+        .numbers("session ended, holding", 1, |family| family.endings.session_ended_holding)
+        .explained("crashed, expired or closed with the lock held")
+        .numbers("session ended, waiting", 2, |family| family.endings.session_ended_waiting)
+        .numbers("deleted by another", 2, |family| family.endings.broken)
+        .numbers("open", 1, |family| family.endings.open)
+        .explained("still there at the end")
+        .table("Ends of the requests", 1, &learned.families)
+        .lean()
+}
+
+fn others(learned: &Learned) -> Table {
+    let kind = |family: &&Family| match family.kind {
+        FamilyKind::Lock => "lock",
+        FamilyKind::Election => "election",
+        FamilyKind::Registry => "no queue",
+    };
+    Columns::<&Family>::new()
+        .words("family", |family| one_line(&family.name))
+        .words("kind", kind)
+        .explained("no queue: ephemeral nodes that nothing waits for, such as those of a registry")
+        .words("recipe", |family| family.recipe.words())
+        .numbers("directories", 0, |family| family.locks)
+        .numbers("nodes", 0, |family| family.arrivals)
+        .table("Ephemeral nodes that are not locks", 1, &learned.others)
+}
+
+/// Remarks for the reader, most important first.
+fn remarks(learned: &Learned) -> Vec<String> {
+    let of_families = learned.families.iter().flat_map(family_remarks);
+    let bounds = learned.families.first().and_then(handoff);
+    doubts(learned).into_iter().map(|doubt| format!("! {doubt}")).chain(of_families).chain(bounds).collect()
+}
+
+fn family_remarks(family: &Family) -> Vec<String> {
+    let name = one_line(&family.name);
+    let staying = family.staying.first().map(|node| {
+        let more = match family.staying.len() {
+            1 => String::new(),
+            all => format!(" ({} more)", all - 1),
+        };
+        let what = if node.is_holder { "holds" } else { "waits in" };
+        format!(
+            "! stuck: session {} {what} {} for {}{more}",
+            node.session,
+            one_line(&node.lock),
+            format_micros(node.age_us)
+        )
+    });
+    let lost = family.endings.session_ended_holding;
+    let lost = (lost > 0).then(|| {
+        format!("{name}: {} ended with their session, not by a release.", counted(lost, "hold", "holds"))
+    });
+    let empty = family.empty_directories;
+    let empty = (empty > family.locks / 2 && empty > 100)
+        .then(|| format!("{name}: {empty} empty lock directories are never deleted."));
+    staying.into_iter().chain(lost).chain(empty).collect()
+}
+
+fn handoff(family: &Family) -> Option<String> {
+    let handoff = &family.handoff;
+    let [estimate, most] = [handoff.estimate_us, handoff.most_us].map(format_micros);
+    let known = match handoff.basis {
+        HandoffBasis::Given => return None,
+        HandoffBasis::Measured => format!("about {estimate}, as measured"),
+        HandoffBasis::Estimated => format!("about {estimate}, at most {most}"),
+        HandoffBasis::Bounded => format!("assumed to be {estimate}, at most {most}"),
+    };
+    Some(format!("Logged holds contain a handoff ({known}). State yours with --handoff."))
+}
+
+/// Reasons to doubt the learned load.
+fn doubts(learned: &Learned) -> Vec<String> {
+    let source = &learned.source;
+    let steps = u64::from(source.clock_steps);
+    let mut doubts = Vec::new();
+    if let Some(logs) = &source.logs {
+        doubts.extend(logs.damage.first().map(|damage| {
+            let more = if logs.damaged > 1 { format!(" ({} more)", logs.damaged - 1) } else { String::new() };
+            format!("damage: {}: {} at byte {}{more}", damage.file, damage.what, damage.at)
+        }));
+        doubts.extend((logs.missing > 0).then(|| {
+            let missing = counted(logs.missing, "transaction is", "transactions are");
+            format!("gap: {missing} in no log; name the other servers' directories, too")
+        }));
+    }
+    if let Some(watch) = &source.watch {
+        doubts.extend(watch.cut_short.as_ref().map(|why| format!("cut short: {why}")));
+        doubts.extend((watch.reconnects > 0).then(|| {
+            let lost = counted(watch.reconnects, "time", "times");
+            format!("gap: the connection was lost {lost}, and events during that time are not known")
+        }));
+    }
+    doubts.extend((steps > 0).then(|| {
+        format!("clock: set back {}; times across that are left out", counted(steps, "time", "times"))
+    }));
+    doubts.extend(
+        source.has_folded_locks.then(|| "locks: too many to keep apart; some were merged".to_owned()),
+    );
+    doubts
+}
+
+/// Extent of the logs or of the watch.
+fn extent(learned: &Learned) -> String {
+    let (source, writes) = (&learned.source, &learned.writes);
+    let lasts = format_micros(source.lasts_us);
+    let from = humantime::format_rfc3339_seconds(source.from);
+    match (&source.logs, &source.watch) {
+        (Some(logs), _) => format!(
+            "{} of {} in {} from {from}; locks make {} of all writes.",
+            counted(writes.transactions, "transaction", "transactions"),
+            counted(logs.directories.len() as u64, "server", "servers"),
+            lasts,
+            percent(writes.lock_share)
+        ),
+        (None, Some(watch)) => format!(
+            "{} in {lasts} from {from}, at most {} in a second.",
+            counted(watch.notifications, "notification", "notifications"),
+            watch.most_per_second
+        ),
+        (None, None) => format!("{lasts} from {from}."),
+    }
+}
+
+/// The load of a family, in a sentence.
+fn sentence(family: &Family) -> String {
+    let locks = counted(family.locks, "lock", "locks");
+    let sessions = counted(family.sessions, "session", "sessions");
+    let zipf =
+        family.zipf.map(|exponent| format!("popularity like Zipf's law with s = {}", number(exponent)));
+    let bursty = family.dispersion.iter().find(|one| !one.is_like_poisson).map(|one| {
+        format!(
+            "arrivals in windows of {} {} (index of dispersion {})",
+            format_micros(one.window_us),
+            if one.index > 1.0 { "come in bursts" } else { "are more even than independent ones" },
+            number(one.index)
+        )
+    });
+    let parts: Vec<String> = [Some(locks), Some(sessions), zipf, bursty].into_iter().flatten().collect();
+    format!("{}, {}: {}.", family.name, family.recipe.words(), listed(&parts))
+}
+
+const FAMILIES: Link = Link { section: "families", text: "lock families" };
+
+pub fn of_learned(learned: &Learned) -> Document {
+    let notes = remarks(learned).iter().map(|note| capitalised(note.trim_start_matches("! "))).collect();
+    let unknowable = learned.unknowable.iter().map(|fact| capitalised(fact)).collect();
+    let facts = Block::Facts(vec![
+        fact("Read", extent(learned)),
+        fact("From", humantime::format_rfc3339_seconds(learned.source.from).to_string()),
+        fact("To", humantime::format_rfc3339_seconds(learned.source.to).to_string()),
+        program(&learned.tool_version, learned.tool_commit.as_deref()),
+    ]);
+    let sections = [
+        section(FAMILIES.section, "Lock families", [families(learned), endings(learned)]),
+        section("charts", "Over time, by percentile and by lock", charts(learned)),
+        section("others", "Ephemeral nodes that are not locks", [others(learned)]),
+        section("notes", "Notes", noted(notes)),
+        section("scenarios", "Scenarios with these loads", learned.scenarios.iter().flat_map(scenario)),
+        section("unknowable", "What cannot be learned this way", noted(unknowable)),
+        section("source", "Where it is from", [facts]),
+    ];
+    let finding = |family| Finding::new("Load", Tone::Plain, sentence(family), Some(FAMILIES));
+    Document {
+        title: "Locks of a running ensemble".to_owned(),
+        about: extent(learned),
+        verdict: Value::verdict("learned", Tone::Plain),
+        headline: Finding::new("Found", Tone::Plain, headline(learned), Some(FAMILIES)),
+        comes_to: "Findings",
+        findings: learned.families.iter().take(FINDINGS).map(finding).collect(),
+        strategies: learned.families.iter().map(|family| family.name.clone()).collect(),
+        sections: filled(sections),
+    }
+}
+
+const FINDINGS: usize = 6;
+
+fn scenario(scenario: &ScenarioFile) -> [Block; 1] {
+    let list = |facts: &[String]| if facts.is_empty() { "nothing".to_owned() } else { facts.join("; ") };
+    [Block::Facts(vec![
+        fact("Scenario", format!("{} ({})", scenario.file, scenario.family)),
+        fact("Learned", list(&scenario.learned)),
+        fact("Assumed", list(&scenario.assumed)),
+    ])]
+}
+
+/// Families with a curve in each chart.
+const CURVES: usize = 6;
+const ROWS: usize = 10;
+
+fn charted(learned: &Learned) -> impl Iterator<Item = (usize, &Family)> {
+    learned.families.iter().take(CURVES).enumerate()
+}
+
+/// Every chart that has data.
+fn charts(learned: &Learned) -> Vec<Chart> {
+    let over_time = [
+        over_time(learned, "arrivals", "Arrivals over time", "arrivals per second", |family| {
+            &family.over_time.arrivals
+        }),
+        over_time(learned, "queue", "Waiting requests over time", "waiting requests", |family| {
+            &family.over_time.waiting
+        }),
+    ];
+    let distributions = [
+        distribution(learned, "waits", "Waits by percentile", "wait, as logged", |family| {
+            family.wait.as_ref()
+        }),
+        distribution(learned, "holds", "Holds by percentile", "hold, as logged", |family| {
+            family.hold.as_ref()
+        }),
+    ];
+    over_time
+        .into_iter()
+        .chain(distributions)
+        .chain([keys(learned), longest_waits(learned)])
+        .flatten()
+        .collect()
+}
+
+fn chart(
+    id: &str,
+    title: &str,
+    caption: impl Into<String>,
+    said: impl Iterator<Item = String>,
+    kind: ChartKind,
+) -> Chart {
+    Chart {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        said: said.collect::<Vec<_>>().join(" "),
+        caption: vec![caption.into()],
+        kind,
+    }
+}
+
+fn lines(id: &str, title: &str, caption: &str, x: Axis, y: Axis, series: Vec<Curve>) -> Option<Chart> {
+    let said = series.iter().map(|curve| {
+        let (low, high) = curve.extremes();
+        format!("{}: from {} to {}.", curve.label, y.told(low), y.told(high))
+    });
+    let said: Vec<String> = said.collect();
+    let kind = ChartKind::Lines(Lines::new(x, y, series));
+    (!said.is_empty()).then(|| chart(id, title, caption, said.into_iter(), kind))
+}
+
+fn over_time<'l>(
+    learned: &'l Learned,
+    id: &str,
+    title: &str,
+    axis: &str,
+    of: impl Fn(&'l Family) -> &'l [f64],
+) -> Option<Chart> {
+    let series: Vec<Curve> = charted(learned)
+        .filter(|(_, family)| of(family).iter().any(|value| *value > 0.0))
+        .map(|(at, family)| {
+            let bin_s = family.over_time.bin_us as f64 / 1e6;
+            let middles = (0_u32..).map(|bin| (f64::from(bin) + 0.5) * bin_s);
+            let line: Vec<PlotPoint> = middles.zip(of(family).iter().copied()).collect();
+            Curve { line, ..Curve::new(at, one_line(&family.name)) }
+        })
+        .collect();
+    let high = series.iter().flat_map(Curve::heights).fold(0.0, f64::max);
+    let x = Axis::from_zero("seconds since the first transaction", Curve::furthest(&series, 1.0));
+    let caption = "Means over intervals of equal length.";
+    lines(id, title, caption, x, Axis::from_zero(axis, high), series)
+}
+
+fn distribution<'l>(
+    learned: &'l Learned,
+    id: &str,
+    title: &str,
+    axis: &str,
+    of: impl Fn(&'l Family) -> Option<&'l Times>,
+) -> Option<Chart> {
+    let curve = |(at, family): (usize, &'l Family)| {
+        let times = of(family)?;
+        let last = times.count.max(2) as f64;
+        let rarity = |share: f64| (1.0 / (1.0 - share).max(1.0 / last)).min(last);
+        // The log has a resolution of a millisecond, so the shortest times are below one.
+        let line: Vec<PlotPoint> =
+            times.curve.iter().map(|point| (rarity(point.share), point.us.max(1_000) as f64)).collect();
+        Some(Curve::new(at, one_line(&family.name)).through(line, Mark::default()))
+    };
+    let series: Vec<Curve> = charted(learned).filter_map(curve).collect();
+    let samples = series.iter().filter_map(|curve| curve.line.last()).map(|end| end.0).fold(2.0, f64::max);
+    let y = Axis::durations(axis, series.iter().flat_map(Curve::heights));
+    let caption =
+        "As logged, to the millisecond: a client's hold is shorter by the handoff, and its wait longer.";
+    lines(id, title, caption, Axis::percentiles(samples), y, series)
+}
+
+fn bars(id: &str, title: &str, caption: String, axis: Axis, rows: Vec<Bar>) -> Chart {
+    let said: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.label, row.value)).collect();
+    let kind = ChartKind::Bars(Bars { axis, parts: Vec::new(), guides: Vec::new(), rows });
+    chart(id, title, caption, said.into_iter(), kind)
+}
+
+/// The most popular locks of the busiest family that has several locks.
+fn keys(learned: &Learned) -> Option<Chart> {
+    let family = learned.families.iter().find(|family| family.locks > 1)?;
+    let row = |key: &Key| {
+        let value = format!("{} ({})", percent(key.share), key.arrivals);
+        Bar::new(0, one_line(&key.lock), 100.0 * key.share, value)
+    };
+    let rows: Vec<Bar> = family.keys.iter().take(ROWS).map(row).collect();
+    let most = family.keys.first().map_or(1.0, |key| 100.0 * key.share);
+    let axis = Axis::from_zero("share of the requests (%)", most);
+    let caption = format!("Locks in the family {}: {}.", one_line(&family.name), family.locks);
+    Some(bars("keys", "Most popular locks", caption, axis, rows))
+}
+
+/// The longest waits of all families.
+fn longest_waits(learned: &Learned) -> Option<Chart> {
+    let mut all: Vec<&LongWait> = learned.families.iter().flat_map(|family| &family.longest_waits).collect();
+    all.sort_by_key(|wait| std::cmp::Reverse(wait.waited_us));
+    all.truncate(ROWS);
+    all.sort_by_key(|wait| wait.at_us);
+    let most = all.iter().map(|wait| wait.waited_us).max()? as f64 / 1e6;
+    let row = |wait: &&LongWait| {
+        let label = format!("{} s: {}", number(wait.at_us as f64 / 1e6), one_line(&wait.lock));
+        let end = if wait.is_granted { "" } else { ", in vain" };
+        let value = format!("{}{end}, session {}", format_micros(wait.waited_us), wait.session);
+        Bar::new(0, label, wait.waited_us as f64 / 1e6, value)
+    };
+    let rows: Vec<Bar> = all.iter().map(row).collect();
+    let caption = "In the order of the requests, in seconds since the first transaction.".to_owned();
+    Some(bars("longest-waits", "The longest waits", caption, Axis::from_zero("wait (s)", most), rows))
+}

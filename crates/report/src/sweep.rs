@@ -1,0 +1,489 @@
+//! Results of a sweep for a terminal and as a page, with charts of throughput and wait over its variable.
+
+use std::path::{Path, PathBuf};
+
+use super::chart::{draw_each, one_by_one};
+use super::document::{
+    self, Axis, Block, Chart, ChartKind, Column, Columns, Curve, Document, Ends, Guide, GuideCourse, Lines,
+    Link, Mark, Table, Tone, Value, Weight, words,
+};
+use super::page::{self, filled, noted, place, section};
+use super::plan::measured;
+use super::table::{Printed, Style, metric_value};
+use zklockbench_analysis::plan::MeasuredRange;
+use zklockbench_analysis::sweep::{
+    Collapse, Decision, Edge, Ending, FailurePoint, Finding, Point, State, SweepFile, Variable,
+};
+use zklockbench_core::error::Error;
+use zklockbench_core::measure::{Figure, Measure, Statistic};
+use zklockbench_core::units::{capitalised, counted, format_micros, grouped, number, shown};
+use zklockbench_core::verdict::Verdict;
+use zklockbench_record::FigureEntry;
+use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
+use zklockbench_stats::Interval;
+
+/// The outcome, each point, and the findings as text.
+pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
+    let found = file.findings.iter().flat_map(|finding| {
+        let title = title(file, finding);
+        sentences(file, finding).into_iter().map(move |sentence| format!("{title}: {sentence}"))
+    });
+    let notes = notes.iter().cloned().chain(ending(file)).map(|note| format!("! {note}"));
+    let printed = Printed {
+        outcome: headline(file),
+        above: file.samples.is_empty().then(|| "No run ended, so there is nothing to show.".to_owned()),
+        tables: tables(file).into(),
+        remarks: notes.chain(found).collect(),
+        basis: vec![extent(file)],
+        ..Printed::default()
+    };
+    printed.text(style)
+}
+
+/// The tables, the most important first.
+fn tables(file: &SweepFile) -> [Table; 2] {
+    match is_about_sessions(file) {
+        true => [failures(file), points(file)],
+        false => [points(file), failures(file)],
+    }
+}
+
+/// Whether the sweep shows the cost of failures with each session timeout.
+fn is_about_sessions(file: &SweepFile) -> bool {
+    file.over.iter().any(|over| over.variable == Variable::SessionTimeout)
+}
+
+fn variable(file: &SweepFile) -> Variable {
+    file.over.first().map_or(Variable::Contenders, |over| over.variable)
+}
+
+/// The limit of the objective for each strategy or, without an objective, the collapse.
+pub fn headline(file: &SweepFile) -> String {
+    let judged = file.judged();
+    let alarm = match &judged {
+        Verdict::Held => String::new(),
+        Verdict::Violated(_) | Verdict::Unknown(_) => {
+            format!("{}: {}. ", judged.word().to_uppercase(), judged.why().unwrap_or_default())
+        }
+    };
+    let name = variable(file).name();
+    let show = |value: f64| variable(file).show(variable(file).round(value));
+    let edge = |finding: &Finding| {
+        let of = title(file, finding);
+        Some(match finding.objective.as_ref()? {
+            Edge::Between { kept, .. } => format!("{of} up to {}", show(*kept)),
+            Edge::AllKept { up_to } => format!("{of} up to {} at least", show(*up_to)),
+            Edge::NoneKept { .. } => format!("{of} nowhere"),
+            Edge::Unknown { kept: Some(kept), .. } => {
+                format!("{of} up to {} (more is undecided)", show(*kept))
+            }
+            Edge::Unknown { kept: None, .. } => format!("{of} undecided"),
+        })
+    };
+    let collapse = |finding: &Finding| {
+        let of = title(file, finding);
+        match &finding.collapse {
+            Collapse::Between { broke, .. } => format!("{of} at {}", show(*broke)),
+            Collapse::NotFound { up_to: Some(up_to), .. } => format!("{of} not found up to {}", show(*up_to)),
+            Collapse::NotFound { up_to: None, .. } => format!("{of} not measured"),
+        }
+    };
+    let ends: Vec<String> = file.findings.iter().filter_map(edge).collect();
+    let costs: Vec<String> =
+        file.findings.iter().filter_map(|finding| first_failure(file, finding)).collect();
+    let said = match (&file.objective, ends.as_slice()) {
+        (_, []) if file.findings.is_empty() => "No run ended".to_owned(),
+        (Some(objective), ends @ [_, ..]) => {
+            format!("{} is met over {name}: {}", objective.text, ends.join(", "))
+        }
+        (None, _) if is_about_sessions(file) && !costs.is_empty() => costs.join("; "),
+        _ => {
+            let ends: Vec<String> = file.findings.iter().map(collapse).collect();
+            format!("Collapse over {name}: {}", ends.join(", "))
+        }
+    };
+    format!("{alarm}{said}.")
+}
+
+/// Outage by the first fault, with the smallest and the largest value.
+fn first_failure(file: &SweepFile, finding: &Finding) -> Option<String> {
+    let known = |point: &Point| {
+        let failure = point.failures.first()?;
+        Some((failure.fault.clone(), variable(file).show(point.at.x), gap(failure.gap?).shown()))
+    };
+    let known: Vec<_> = finding.series.points.iter().filter_map(known).collect();
+    let (fault, ..) = known.first()?;
+    let (name, of) = (variable(file).name(), title(file, finding));
+    let mut ends = vec![known.first()?];
+    ends.extend(known.last().filter(|_| known.len() > 1));
+    let ends: Vec<String> =
+        ends.into_iter().map(|(_, value, gap)| format!("{gap} with {name} {value}")).collect();
+    Some(format!("{of}: `{fault}` stops the lock for {}", ends.join(", ")))
+}
+
+fn extent(file: &SweepFile) -> String {
+    let over: Vec<String> = file.over.iter().map(ToString::to_string).collect();
+    let reps = counted(file.samples.len(), "trial", "trials");
+    format!(
+        "Sweep of {} over {}: {} in {}, {}.",
+        file.scenario,
+        over.join(" and "),
+        reps,
+        counted(file.runs.len(), "run", "runs"),
+        format_micros(file.spent_us)
+    )
+}
+
+/// Name of a series: the strategy and, with a second variable, its value.
+fn title(file: &SweepFile, finding: &Finding) -> String {
+    let strategy = shown(&finding.series.strategy, 80);
+    match (file.over.get(1), finding.series.beside) {
+        (Some(over), Some(value)) => {
+            format!("{strategy}, {} {}", over.variable.name(), over.variable.show(value))
+        }
+        _ => strategy,
+    }
+}
+
+fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
+    let show = |value: f64| variable(file).show(value);
+    let name = variable(file).name();
+    let mut said = Vec::new();
+    if let (Some(edge), Some(objective)) = (&finding.objective, file.objective.as_ref().map(|one| &one.text))
+    {
+        said.push(match edge {
+            Edge::Between { kept, missed, undecided } => {
+                let end = if kept < missed { "highest" } else { "lowest" };
+                let open = match undecided.as_slice() {
+                    [] => String::new(),
+                    some => {
+                        let some: Vec<String> = some.iter().map(|value| show(*value)).collect();
+                        format!("; undecided at {}", some.join(", "))
+                    }
+                };
+                format!(
+                    "{objective}: the {end} value of {name} that meets it lies between {} (met) and {} (missed){open}.",
+                    show(*kept),
+                    show(*missed)
+                )
+            }
+            Edge::AllKept { up_to } => format!("{objective}: met up to {}; its limit was not found.", show(*up_to)),
+            Edge::NoneKept { from } => format!("{objective}: missed from {} on.", show(*from)),
+            Edge::Unknown { kept, missed, why } => {
+                let known = [(kept, "met up to"), (missed, "missed from")];
+                let known: Vec<String> = known
+                    .into_iter()
+                    .filter_map(|(value, word)| Some(format!("{word} {}, ", show((*value)?))))
+                    .collect();
+                let rest = if known.is_empty() { "undecided" } else { "the rest undecided" };
+                format!("{objective}: {}{rest}: {why}.", known.concat())
+            }
+        });
+    }
+    said.push(match &finding.collapse {
+        Collapse::Between { held: Some(held), broke, why } => {
+            format!("Collapse: between {} and {}: {why}.", show(*held), show(*broke))
+        }
+        Collapse::Between { held: None, broke, why } => {
+            format!("Collapse: at {} already: {why}.", show(*broke))
+        }
+        Collapse::NotFound { up_to, saturated_at } => {
+            let up_to = up_to.map_or_else(String::new, |up_to| format!(" up to {}", show(up_to)));
+            let end = saturated_at.map_or_else(String::new, |from| {
+                format!(
+                    "; from {} on the load generator could not keep up, which says nothing about the lock",
+                    show(from)
+                )
+            });
+            format!("Collapse: not found{up_to}{end}.")
+        }
+    });
+    said
+}
+
+/// A point, and a fault at it.
+type Row<'f> = (&'f Finding, &'f Point, Option<&'f FailurePoint>);
+
+/// Columns that name the strategy, the fault if requested, and the point; and their number besides that of the first variable.
+fn columns(file: &SweepFile, has_faults: bool) -> (Columns<'_, Row<'_>>, usize) {
+    let (mut columns, mut labels) = (Columns::<Row<'_>>::new(), 1);
+    columns = columns.words("strategy", |(finding, ..)| shown(&finding.series.strategy, 60));
+    if has_faults {
+        columns = columns.words("fault", |(.., failure)| failure.map(|one| one.fault.as_str()));
+        labels += 1;
+    }
+    if let Some(second) = file.over.get(1).map(|over| over.variable) {
+        columns = columns.numbers(second.name(), 0, move |(_, point, _)| {
+            point.at.beside.map_or_else(String::new, |value| second.show(value))
+        });
+        labels += 1;
+    }
+    (columns.numbers(variable(file).name(), 0, |(_, point, _)| variable(file).show(point.at.x)), labels)
+}
+
+fn points(file: &SweepFile) -> Table {
+    let (columns, labels) = columns(file, false);
+    let mut columns = columns
+        .numbers("reps", 3, |(_, point, _)| point.repetitions)
+        .metric(&THROUGHPUT, |(_, point, _)| interval(&THROUGHPUT, point.throughput))
+        .metric(&WAIT_P50, |(_, one, _)| interval(&WAIT_P50, one.wait_p50).at_least(one.wait_p50_at_least))
+        .metric(&WAIT_P99, |(_, one, _)| interval(&WAIT_P99, one.wait_p99).at_least(one.wait_p99_at_least));
+    if file.objective.is_some() {
+        columns = columns.words("objective", |(_, point, _)| point.decision.map(Decision::word)).explained(
+            "met or missed if all five repetitions agree, which is wrong once in 20 times at most",
+        );
+    }
+    let points = file
+        .findings
+        .iter()
+        .flat_map(|finding| finding.series.points.iter().map(move |point| (finding, point, None)));
+    columns
+        .column(Column { spare: 1, ..words("note") }, |(_, point, _)| note(point))
+        .table("Each point of each strategy", labels, points)
+        .noted(legend(file))
+        .lean()
+}
+
+/// Effects of each fault at each point, fault by fault.
+fn failures(file: &SweepFile) -> Table {
+    let (columns, labels) = columns(file, true);
+    columns
+        .numbers("granted", 0, |(_, point, _)| Some(point.granted_us).filter(|us| *us > 0).map(Value::micros))
+        .explained("session timeout that the servers granted")
+        .numbers("no lock for", 0, |(.., failure)| Some(gap((*failure)?.gap?)))
+        .explained("longest time that a wanted lock was not acquired")
+        .words("sessions lost", |(.., failure)| {
+            let failure = (*failure)?;
+            let (least, most) = failure.sessions_lost_least.zip(failure.sessions_lost_most)?;
+            Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+        })
+        .explained("sessions that ended, excluding that of a crashed contender")
+        .numbers("times", 1, |(.., failure)| failure.map(|failure| failure.times))
+        .table("What failures cost at each point", labels, file.findings.iter().flat_map(failure_rows))
+        .noted("Medians, with minimum and maximum.")
+}
+
+fn failure_rows(finding: &Finding) -> Vec<Row<'_>> {
+    let all = finding.series.points.iter().flat_map(|point| {
+        point.failures.iter().map(move |one| (one.fault.as_str(), (finding, point, Some(one))))
+    });
+    let by_fault = grouped(all);
+    by_fault.into_iter().flat_map(|(_, rows)| rows).collect()
+}
+
+fn gap(range: MeasuredRange) -> Value {
+    match range.most_us {
+        0 => "< 5 ms".into(),
+        _ => measured(range),
+    }
+}
+
+/// A value with the half-width of its interval.
+fn interval(entry: &FigureEntry, found: Option<Interval>) -> Value {
+    let shown = found.map(|found| {
+        let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));
+        format!("{}{half}", metric_value(entry, found.value).shown())
+    });
+    shown.into()
+}
+
+fn note(point: &Point) -> Value {
+    let out = point.repetitions - point.sound.min(point.repetitions);
+    match (point.state, out) {
+        (State::Sound, 0) => Value::NotMeasured,
+        (State::Sound, out) => format!("{out} left out").into(),
+        (state, _) => state.word().into(),
+    }
+}
+
+fn legend(file: &SweepFile) -> String {
+    let mut said =
+        "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the end of the trial."
+            .to_owned();
+    if file.samples.iter().any(|sample| sample.state == State::Saturated) {
+        said.push_str(" Generator saturated: such points say nothing about the lock.");
+    }
+    said
+}
+
+fn ending(file: &SweepFile) -> Option<String> {
+    match file.ending {
+        Ending::Complete => None,
+        Ending::GoingOn => Some("the sweep was still in progress when this was written".into()),
+        Ending::OutOfTime => Some("time ran out before everything was as precise as it could be".into()),
+        Ending::NotCovered => Some("time ran out before the whole range was covered".into()),
+        Ending::Interrupted => Some("interrupted: judged by what was measured until then".into()),
+        Ending::Aborted => {
+            let why = file.why.as_deref().unwrap_or("a run failed");
+            Some(format!("cut short: {}", shown(why, 400)))
+        }
+    }
+}
+
+const CURVES: Link = Link { section: "curves", text: "curves" };
+
+pub fn of_sweep(sweep: &SweepFile) -> Document {
+    let finding = |found: &Finding| {
+        document::Finding::new(
+            title(sweep, found),
+            Tone::Plain,
+            sentences(sweep, found).join(" "),
+            Some(CURVES),
+        )
+    };
+    let notes = ending(sweep).iter().map(|note| capitalised(note)).collect();
+    let measured = sweep.ensembles.first().map(|ensemble| Block::Facts(place(ensemble, &sweep.host)));
+    let over: Vec<String> = sweep.over.iter().map(|over| format!(" --over {over}")).collect();
+    let reproduce = vec![
+        Block::Code {
+            caption: "The scenario, with all changes:".to_owned(),
+            text: sweep.scenario_text.clone(),
+        },
+        Block::Code {
+            caption: "Sweep it again:".to_owned(),
+            text: format!("zklockbench sweep SCENARIO{} --seed {}", over.concat(), sweep.seed),
+        },
+        page::measured(sweep.started_at, &sweep.tool_version, sweep.tool_commit.as_deref()),
+    ];
+    let sections = [
+        section(CURVES.section, "Curves", charts(sweep)),
+        section("figures", "Figures", tables(sweep)),
+        section("notes", "Notes", noted(notes)),
+        section("environment", "Where it was measured", measured),
+        section("reproduce", "How to reproduce this", reproduce),
+    ];
+    let verdict = Value::from(&sweep.judged());
+    Document {
+        title: format!("Sweep of {}", sweep.scenario),
+        about: extent(sweep),
+        headline: document::Finding::new("Found", verdict.tone(), headline(sweep), Some(CURVES)),
+        verdict,
+        comes_to: "Findings",
+        findings: sweep.findings.iter().map(finding).collect(),
+        strategies: sweep.findings.iter().map(|found| title(sweep, found)).collect(),
+        sections: filled(sections),
+    }
+}
+
+/// Draws both charts of a sweep into a directory.
+pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let charts = charts(file).into_iter().map(|chart| ("sweep", Ok(chart)));
+    Ok(draw_each(charts, &measured_on(file), dir)?.files)
+}
+
+/// Both charts of a sweep, without a chart of a metric that was never measured.
+fn charts(file: &SweepFile) -> Vec<Chart> {
+    let throughput = Swept {
+        id: "sweep-throughput",
+        name: "throughput",
+        axis: "acquisitions per second",
+        of: |point| point.throughput,
+        is_bound: |_| false,
+        figure: THROUGHPUT.figure(),
+    };
+    let wait = Swept {
+        id: "sweep-wait",
+        name: "wait p99",
+        axis: "wait, 99th percentile",
+        of: |point| point.wait_p99,
+        is_bound: |point| point.wait_p99_at_least,
+        figure: Figure::Latency(Measure::Wait, Statistic::percent(99)),
+    };
+    [throughput, wait].iter().filter_map(|swept| swept.chart(file)).collect()
+}
+
+fn measured_on(file: &SweepFile) -> String {
+    format!(
+        "scenario {}, {} load, {}; ZooKeeper ensemble: {}; generator on {} with {}",
+        file.scenario,
+        file.load,
+        counted(file.samples.len(), "trial", "trials"),
+        file.ensembles.first().map_or("none", |ensemble| ensemble.kind.as_str()),
+        file.host.hostname,
+        counted(file.host.cores, "core", "cores")
+    )
+}
+
+struct Swept {
+    id: &'static str,
+    name: &'static str,
+    axis: &'static str,
+    of: fn(&Point) -> Option<Interval>,
+    is_bound: fn(&Point) -> bool,
+    figure: Figure,
+}
+
+impl Swept {
+    fn chart(&self, file: &SweepFile) -> Option<Chart> {
+        let variable = file.over.first()?.variable;
+        let mut all: Vec<Curve> =
+            file.findings.iter().enumerate().map(|(at, finding)| self.series(file, at, finding)).collect();
+        all.retain(|series| !series.line.is_empty());
+        let measured: Vec<f64> = all.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
+        if measured.is_empty() {
+            return None;
+        }
+        let limit = file.objective.as_ref().filter(|objective| objective.figure == self.figure);
+        let caption = "Line: median of the valid repetitions; bars: lowest and highest of them; hollow: a lower bound, \
+                       or doubtful.";
+        let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
+        let y = match self.figure == THROUGHPUT.figure() {
+            true => Axis::amounts(self.axis, heights),
+            false => Axis::durations(self.axis, heights),
+        };
+        let guide = |at: f64, label: &str| Guide::new(GuideCourse::Level(at), label, Weight::Limit);
+        Some(Chart {
+            id: self.id.to_owned(),
+            title: format!("{} by {}", capitalised(self.name), variable.name()),
+            said: said(&all),
+            caption: vec![caption.to_owned()],
+            kind: ChartKind::Lines(Lines {
+                guides: limit.map(|objective| guide(objective.limit, &objective.text)).into_iter().collect(),
+                ..Lines::either_way(across(variable, &measured), y, all)
+            }),
+        })
+    }
+
+    fn series(&self, file: &SweepFile, at: usize, finding: &Finding) -> Curve {
+        let known = || finding.series.points.iter().filter_map(|point| Some((point, (self.of)(point)?)));
+        let place = |(point, found): (&Point, Interval)| (point.at.x, found.value);
+        let mark = |point: &Point| Mark {
+            doubtful: point.state != State::Sound || (self.is_bound)(point),
+            violated: point.state == State::Violated,
+        };
+        let ends = known().filter(|(_, found)| found.high.is_finite()).map(|(point, found)| Ends {
+            at: point.at.x,
+            low: found.low,
+            middle: found.value,
+            high: found.high,
+        });
+        Curve {
+            line: known().map(place).collect(),
+            markers: known().map(|known| (place(known), mark(known.0))).collect(),
+            whiskers: ends.collect(),
+            ..Curve::new(at, title(file, finding))
+        }
+    }
+}
+
+fn said(all: &[Curve]) -> String {
+    let one = |series: &Curve| {
+        let (first, last) = (series.line.first()?, series.line.last()?);
+        let [from, to] = [first, last].map(|(at, value)| format!("{} at {}", number(*value), number(*at)));
+        Some(format!("{}: from {from} to {to}", series.label))
+    };
+    one_by_one(all.iter().filter_map(one))
+}
+
+fn across(variable: Variable, values: &[f64]) -> Axis {
+    let all = values.iter().copied();
+    match variable {
+        Variable::Hold => Axis::durations("hold", all),
+        Variable::Delay => Axis::durations("added to each round trip", all),
+        Variable::SessionTimeout => Axis::durations("session timeout", all),
+        Variable::Rate => Axis::logarithmic("arrivals per second", all),
+        Variable::Contenders => Axis::logarithmic("contenders, one session each", all),
+        Variable::Locks => Axis::logarithmic("locks", all),
+        Variable::Servers => Axis::measured("servers", values),
+    }
+}
