@@ -31,10 +31,12 @@ pub fn summary(out: impl io::Write, run: &Run, trials: &[&Trial]) -> csv::Result
     Ok(csv.flush()?)
 }
 
+/// Text of a cell; `None` if the value was not measured.
+type CellText = Option<String>;
+
 struct Column {
     name: String,
-    /// Text of the cell; `None` if the value was not measured.
-    cell: Box<dyn Fn(&SummaryRow<'_>) -> Option<String>>,
+    cell: Box<dyn Fn(&SummaryRow<'_>) -> CellText>,
 }
 
 fn columns() -> Vec<Column> {
@@ -166,6 +168,9 @@ fn by_name() -> Vec<Column> {
     outcomes.chain(requests).collect()
 }
 
+/// Part of a column's name, with its value.
+type OfLatency = (&'static str, fn(&Latency) -> u64);
+
 fn latencies() -> Vec<Column> {
     Measure::all().into_iter().flat_map(latency).collect()
 }
@@ -177,7 +182,7 @@ fn latency(measure: Measure) -> Vec<Column> {
     let count =
         known(format!("{name}_count"), move |t| t.latencies.get(&measure).map_or(0, |latency| latency.count));
     let mean = maybe(format!("{name}_mean_us"), move |t| Some(t.latencies.get(&measure)?.mean_us));
-    let values: [(&str, fn(&Latency) -> u64); 6] = [
+    let values: [OfLatency; 6] = [
         ("min", |l| l.min_us),
         ("p50", |l| l.p50_us),
         ("p90", |l| l.p90_us),

@@ -155,7 +155,7 @@ fn busy_generator(stored: &StoredRun) -> Vec<String> {
 
 /// Trials that the generator spoiled and that were rerun.
 fn made_again(replaced: &[Trial]) -> Vec<String> {
-    let why = |trial: &'_ Trial| trial.health.invalid.clone().unwrap_or_default();
+    let why = |trial: &Trial| trial.health.invalid.clone().unwrap_or_default();
     let told = |trial: &Trial| format!("rerun: {}: {}", trial.repetition(), why(trial));
     replaced.iter().map(told).collect()
 }
