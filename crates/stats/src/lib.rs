@@ -6,12 +6,10 @@
 //! sample (Bonferroni).
 
 mod design;
-mod elimination;
 mod interval;
 mod looks;
 pub mod queueing;
 
 pub use design::Design;
-pub use elimination::eliminate;
 pub use interval::{Interval, Position, median, median_interval, range_interval};
 pub use looks::Looks;

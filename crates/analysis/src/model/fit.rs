@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Observation;
-use zklockbench_stats::eliminate;
 
 /// Smallest number of trials from which the quality of a fit can be judged.
 const TRIALS_FEW: usize = 3;
@@ -211,13 +210,26 @@ fn product(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// `None` if the matrix is singular.
+/// The inverse, by Gauss–Jordan elimination. `None` if the matrix is singular.
 fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     for (at, row) in matrix.iter_mut().enumerate() {
         row.extend((0..size).map(|column| f64::from(u8::from(column == at))));
     }
-    eliminate(&mut matrix, 1e-18)?;
+    for at in 0..size {
+        let best = (at..size).max_by(|a, b| matrix[*a][at].abs().total_cmp(&matrix[*b][at].abs()))?;
+        matrix.swap(at, best);
+        let pivot = matrix[at][at];
+        if pivot.abs() < 1e-18 {
+            return None;
+        }
+        matrix[at].iter_mut().for_each(|cell| *cell /= pivot);
+        let leading = matrix[at].clone();
+        for (_, row) in matrix.iter_mut().enumerate().filter(|(other, _)| *other != at) {
+            let factor = row[at];
+            row.iter_mut().zip(&leading).for_each(|(cell, lead)| *cell -= factor * lead);
+        }
+    }
     Some(matrix.into_iter().map(|row| row[size..].to_vec()).collect())
 }
 
