@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use super::countdown::Countdown;
 use super::evidence::StoredEvidence;
-use super::load_and_evidence;
-use super::measuring::{self, Measuring, PlanRuns, STARTS};
+use super::measuring::{self, PlanEnsemble, Planning, STARTS};
 use super::question::{AskedLoad, PlanArgs};
+use super::{effort, load_and_evidence};
 use crate::cli::output;
-use crate::run::series::Series;
-use zklockbench_analysis::plan::{Answer, ByServers, Effort};
+use crate::cli::shared_args::PlaceArgs;
+use zklockbench_analysis::plan::{Answer, ByServers};
 use zklockbench_core::error::Error;
 
 const SIZES: [i64; 3] = [1, 3, 5];
@@ -35,23 +32,12 @@ pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Durat
     others(args).map(|size| STARTS + measuring::service_takes(asked, one, args, 1, size > 1)).sum()
 }
 
-pub struct Comparing<'a> {
-    pub args: &'a PlanArgs,
-    pub asked: &'a AskedLoad,
-    pub strategy: String,
-    pub stop: &'a CancellationToken,
-}
-
-impl Comparing<'_> {
+impl Planning<'_> {
     /// The rows of the other sizes. A size that cannot be measured is left out, with a warning.
-    pub async fn rows(
-        &self,
-        series: &mut Series,
-        countdown: &mut Countdown,
-    ) -> Result<Vec<ByServers>, Error> {
+    pub async fn other_sizes(&mut self, strategy: &String) -> Result<Vec<ByServers>, Error> {
         let mut rows = Vec::new();
         for size in others(self.args) {
-            match self.row(size, series, countdown).await {
+            match self.size(size, strategy).await {
                 Ok(row) => rows.push(row),
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(why) => output::warn(format!("{size} servers were not measured: {why}")),
@@ -60,28 +46,21 @@ impl Comparing<'_> {
         Ok(rows)
     }
 
-    async fn row(
-        &self,
-        size: i64,
-        series: &mut Series,
-        countdown: &mut Countdown,
-    ) -> Result<ByServers, Error> {
-        let mut args = self.args.clone();
-        args.place.servers = Some(size);
-        countdown.note(&format!("the same with {size} {}", if size == 1 { "server" } else { "servers" }));
-        let opened = measuring::open(&args, series, self.stop).await?;
-        countdown.done(STARTS);
-        let prefix = format!("servers-{size}-");
-        let runs = PlanRuns { series, ensemble: &opened, args: &args, stop: self.stop };
-        let mut measuring = Measuring { asked: self.asked, countdown, runs, prefix: &prefix, repetitions: 1 };
+    async fn size(&mut self, size: i64, strategy: &String) -> Result<ByServers, Error> {
+        let place = PlaceArgs { servers: Some(size), ..self.args.place.clone() };
+        self.countdown
+            .note(&format!("the same with {size} {}", if size == 1 { "server" } else { "servers" }));
+        let opened = self.open(place).await?;
+        self.countdown.done(STARTS);
+        let opened = PlanEnsemble { prefix: format!("servers-{size}-"), repetitions: 1, ..opened };
         let mut stored_evidence = StoredEvidence::of(self.asked);
-        let measured = measuring.run(std::slice::from_ref(&self.strategy), &mut stored_evidence).await;
-        opened.close();
+        let strategies = std::slice::from_ref(strategy);
+        let measured = self.measure(&opened, strategies, &mut stored_evidence).await;
+        opened.ready.close();
         measured?;
-        let (load, evidence) = load_and_evidence(&self.strategy, &stored_evidence, &self.asked.load);
+        let (load, evidence) = load_and_evidence(strategy, &stored_evidence, &self.asked.load);
         let objective = &self.asked.question.objective;
-        let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
-        let answer = Answer::of(&self.strategy, &evidence, &load, objective, effort);
+        let answer = Answer::of(strategy, &evidence, &load, objective, effort(self.args));
         let row = ByServers::of(usize::try_from(size).unwrap_or_default(), &answer, objective);
         Ok(stored_evidence.with_writes(row))
     }

@@ -17,7 +17,7 @@ pub struct Countdown {
     /// Expected time of the steps so far.
     done: Duration,
     /// Expected time of the remaining steps.
-    left: Duration,
+    pub left: Duration,
 }
 
 impl Countdown {
@@ -25,11 +25,6 @@ impl Countdown {
     pub fn of(steps: Duration, is_quiet: bool) -> Self {
         let now = clock::now();
         Self { is_quiet, began: now, ended: now, done: Duration::ZERO, left: steps }
-    }
-
-    /// The same start, with another expected time of all steps.
-    pub fn again(self, steps: Duration) -> Self {
-        Self { left: steps, ..self }
     }
 
     /// Prints what begins, with the remaining time.

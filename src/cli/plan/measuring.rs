@@ -19,8 +19,8 @@ use super::own_load::{BUSY, OwnLoad, Wanted, copies};
 use super::question::{AskedLoad, PlanArgs};
 use crate::cli::output;
 use crate::cli::runs::{JobOptions, ReadyEnsemble, alike, own_program, run_apart};
-use crate::cli::shared_args::GeneratorArgs;
-use crate::run::series::{RunPlace, Series};
+use crate::cli::shared_args::{GeneratorArgs, PlaceArgs};
+use crate::run::series::Series;
 use zklockbench_analysis::plan::{Answer, FreshCost, MeasuredLoad, Question, QuestionLoad};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration, number};
@@ -38,7 +38,7 @@ const HOLD_MOST: Duration = Duration::from_millis(30);
 const SESSIONS_EACH: usize = 7;
 const MEASURES: Duration = Duration::from_secs(7);
 const WARMS_UP: Duration = Duration::from_millis(1_500);
-pub const REPETITIONS: usize = 2;
+const REPETITIONS: usize = 2;
 /// Duration of a quick calibration, including its setup.
 const CALIBRATES: Duration = Duration::from_secs(9);
 /// Time to start an ensemble and to warm it up.
@@ -55,12 +55,21 @@ const FRESH: &str = "fresh";
 /// Approximate number of locks that such a run acquires.
 const FRESH_LOCKS: f64 = 500.0;
 
-pub struct Measuring<'a> {
+/// A plan in progress.
+pub struct Planning<'a> {
+    pub args: &'a PlanArgs,
     pub asked: &'a AskedLoad,
-    pub countdown: &'a mut Countdown,
-    pub runs: PlanRuns<'a>,
+    pub series: Series,
+    pub countdown: Countdown,
+    pub stop: &'a CancellationToken,
+}
+
+/// An ensemble on which a plan measures.
+pub struct PlanEnsemble {
+    pub ready: ReadyEnsemble,
+    pub place: PlaceArgs,
     /// Prefix of the names of its runs.
-    pub prefix: &'a str,
+    pub prefix: String,
     /// How often each lock is measured in each service load.
     pub repetitions: usize,
 }
@@ -80,7 +89,7 @@ impl Step {
 
 /// Expected time of all measurements.
 pub fn takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs, breaks_servers: bool) -> Duration {
-    service_takes(asked, strategies, args, REPETITIONS, breaks_servers) + own_takes()
+    service_takes(asked, strategies, args, REPETITIONS, breaks_servers) + OWN_TAKES
 }
 
 /// Expected time of calibration, service loads and the loss of the leader.
@@ -110,16 +119,14 @@ fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Durati
 }
 
 /// Expected time of measuring the question's own load.
-fn own_takes() -> Duration {
-    Duration::from_secs(25)
-}
+const OWN_TAKES: Duration = Duration::from_secs(25);
 
 /// Runs that show each lock in service, at all points in turn.
 fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usize) -> Vec<Step> {
     let holds = asked.load.holds_at_most(HOLD_MOST);
     let question = asked.question.in_service(&holds);
     let busy_for = question.hold + HANDOFF + ROUND_TRIPS * question.round_trip.unwrap_or_default();
-    let spelled: Vec<String> = strategies.iter().map(|label| asked.spelled(label)).collect();
+    let spelled = asked.all_spelled(strategies);
     let base = BUSY.max(usual_rate(asked));
     let step = |(at, (factor, utilisation)): (u64, (f64, f64))| {
         let rate = factor * base;
@@ -146,48 +153,56 @@ fn usual_rate(asked: &AskedLoad) -> f64 {
     question.rate.min(served)
 }
 
-impl Measuring<'_> {
+impl AskedLoad {
+    fn all_spelled(&self, strategies: &[String]) -> Vec<String> {
+        strategies.iter().map(|label| self.spelled(label)).collect()
+    }
+}
+
+impl Planning<'_> {
+    /// Starts or finds an ensemble, and warms it up if it is local.
+    pub async fn open(&self, place: PlaceArgs) -> Result<PlanEnsemble, Error> {
+        let access = self.args.opening.access.access(None)?;
+        let (scenario, logs) = (place.scenario("plan")?, self.series.server_logs("plan"));
+        let ready = ReadyEnsemble::open(&scenario, &self.args.opening, access, logs, self.stop).await?;
+        Ok(PlanEnsemble { ready, place, prefix: String::new(), repetitions: REPETITIONS })
+    }
+
     /// Adds the evidence for predictions: the parts of the service time, and the cost of a leader's death.
-    pub async fn run(
+    pub async fn measure(
         &mut self,
+        on: &PlanEnsemble,
         strategies: &[String],
         stored_evidence: &mut StoredEvidence,
     ) -> Result<(), Error> {
+        let prefix = &on.prefix;
         self.countdown.note(&format!("measuring {}", strategies.join(", ")));
-        stored_evidence.take(&self.runs.calibrate(&format!("{}calibration", self.prefix)).await?)?;
-        self.countdown.done(CALIBRATES);
-        let steps = service(self.asked, strategies, self.runs.args.seed, self.repetitions);
+        stored_evidence.take(&self.calibrate(on, &format!("{prefix}calibration")).await?)?;
+        let steps = service(self.asked, strategies, self.args.seed, on.repetitions);
         for (number, step) in (1..).zip(&steps) {
             self.countdown.note(&format!("[{number}/{}] {}", steps.len(), step.said));
-            let name = format!("{}{}", self.prefix, step.name);
-            stored_evidence.take(&self.countdown.during(self.runs.run(&name, &step.text)).await?)?;
-            self.countdown.done(step.expected());
+            let name = format!("{prefix}{}", step.name);
+            stored_evidence.take(&self.run(on, &name, &step.text, step.expected()).await?)?;
         }
-        if self.runs.ensemble.may_lose_a_server() && loses_leader(self.asked) {
-            self.outage(strategies, stored_evidence).await?;
+        if on.ready.may_lose_a_server() && loses_leader(self.asked) {
+            self.outage(on, strategies, stored_evidence).await?;
         }
         Ok(())
     }
 
-    fn failures(&self) -> Failures {
-        Failures::of(self.runs.args.failures, self.asked.scenario.session_timeout)
-    }
-
     async fn outage(
         &mut self,
+        on: &PlanEnsemble,
         strategies: &[String],
         stored_evidence: &mut StoredEvidence,
     ) -> Result<(), Error> {
-        let args = self.runs.args;
-        let failures = self.failures();
-        let what = args.failures.map_or("killing the leader once", |_| "breaking servers and holders");
+        let failures = Failures::of(self.args.failures, self.asked.scenario.session_timeout);
+        let what = self.args.failures.map_or("killing the leader once", |_| "breaking servers and holders");
         self.countdown.note(&format!("{what} under each strategy, on separate servers"));
-        let spelled: Vec<String> = strategies.iter().map(|label| self.asked.spelled(label)).collect();
-        let text = failures.scenario(OUTAGE, &self.asked.question, &spelled, args.seed);
-        let name = format!("{}{OUTAGE}", self.prefix);
-        let ended = self.countdown.during(self.runs.run_apart(&name, &text)).await;
-        self.countdown.done(outage_takes(self.asked, strategies.len(), args));
-        match ended {
+        let spelled = self.asked.all_spelled(strategies);
+        let text = failures.scenario(OUTAGE, &self.asked.question, &spelled, self.args.seed);
+        let takes = outage_takes(self.asked, strategies.len(), self.args);
+        match self.run_apart(on, &format!("{}{OUTAGE}", on.prefix), &text, takes).await {
             Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // Other questions can still be answered.
@@ -199,8 +214,12 @@ impl Measuring<'_> {
     }
 
     /// Measures the question's own load with the strategy of an answer.
-    pub async fn own_load(&mut self, answer: &Answer, number: u64) -> Result<Option<MeasuredLoad>, Error> {
-        let args = self.runs.args;
+    pub async fn own_load(
+        &mut self,
+        on: &PlanEnsemble,
+        answer: &Answer,
+        number: u64,
+    ) -> Result<Option<MeasuredLoad>, Error> {
         let is_open = matches!(answer.verdict, Verdict::Unknown(_));
         let name = format!("own-{number}");
         let own = OwnLoad::of(
@@ -208,7 +227,7 @@ impl Measuring<'_> {
             &Wanted {
                 name: &name,
                 strategy: &self.asked.spelled(&answer.strategy),
-                seed: args.seed + OWN_BY + number,
+                seed: self.args.seed + OWN_BY + number,
                 arrivals: if is_open { 4.0 * OWN_ARRIVALS } else { OWN_ARRIVALS },
                 needed: needed(&self.asked.question),
                 longest: if is_open { OPEN_LASTS } else { OWN_LASTS },
@@ -216,29 +235,101 @@ impl Measuring<'_> {
             },
         )?;
         self.countdown.note(&format!("{}: your load, {}", answer.strategy, own.said));
-        let run = self.countdown.during(self.runs.run(&name, &own.text)).await?;
-        self.countdown.done(own_takes());
+        let run = self.run(on, &name, &own.text, OWN_TAKES).await?;
         let stored = zklockbench_results::read(&run)?;
         let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times);
         Ok(stored.trials.first().and_then(shown))
     }
 
     /// Measures the question's load with a new lock for each request.
-    pub async fn fresh(&mut self, strategies: &[String]) -> Result<Vec<FreshCost>, Error> {
+    pub async fn fresh(&mut self, on: &PlanEnsemble, strategies: &[String]) -> Result<Vec<FreshCost>, Error> {
         // No two requests meet at a fresh lock, so no lock is popular.
         let question = Question { popularity: None, ..self.asked.question.clone() };
-        let seed = self.runs.args.seed;
+        let seed = self.args.seed;
         let lasts = Duration::from_secs_f64((FRESH_LOCKS / question.rate).clamp(3.0, 60.0));
         let load = QuestionLoad { lasts, warm_up: Duration::ZERO, seed, ..question.copies(1.0) };
-        let spelled: Vec<String> = strategies.iter().map(|label| self.asked.spelled(label)).collect();
+        let spelled = self.asked.all_spelled(strategies);
         let text = question.scenario(FRESH, &spelled, &QuestionLoad { locks: 1, ..load });
         let mut table: Table = text.parse().map_err(Error::usage)?;
         table.insert("locks".to_owned(), FRESH.into());
         self.countdown
             .note(&format!("a new lock for each request, with each strategy: {}", format_duration(lasts)));
-        let run = self.countdown.during(self.runs.run(FRESH, &table.to_string())).await?;
+        let run = self.run(on, FRESH, &table.to_string(), Duration::ZERO).await?;
         let stored = zklockbench_results::read(&run)?;
         Ok(stored.trials.iter().map(|trial| FreshCost::of(trial, question.rate)).collect())
+    }
+
+    /// Kills leaders under the load again, on other servers, to check the prediction.
+    pub async fn lose_leaders(
+        &mut self,
+        on: &PlanEnsemble,
+        strategies: &[String],
+        times: u32,
+    ) -> Result<PathBuf, Error> {
+        let failures = Failures::of_leaders(times);
+        if !self.args.opening.quiet {
+            let last = format_duration(failures.last);
+            output::note(&format!("verifying the cost of a leader's death, under each strategy: {last}"));
+        }
+        let (name, seed) = (format!("{VERIFIES}{OUTAGE}"), self.args.seed + VERIFIES_BY);
+        let text = failures.scenario(&name, &self.asked.question, strategies, seed);
+        self.run_apart(on, &name, &text, Duration::ZERO).await
+    }
+
+    /// Runs a scenario, which is expected to take so long.
+    pub async fn run(
+        &mut self,
+        on: &PlanEnsemble,
+        name: &str,
+        scenario: &str,
+        takes: Duration,
+    ) -> Result<PathBuf, Error> {
+        let (file, program) = (self.series.scenario(name, scenario)?, own_program()?);
+        let job = JobOptions::of(&self.args.job, &self.args.out);
+        let generator = self.args.generator.clone();
+        let command = |place: &Path| Ok(on.ready.run(&program, &file, place, generator, job, Vec::new()));
+        self.left(on, name, takes, command).await
+    }
+
+    /// Like `run`, but on a separate ensemble like this one, because it breaks servers.
+    async fn run_apart(
+        &mut self,
+        on: &PlanEnsemble,
+        name: &str,
+        scenario: &str,
+        takes: Duration,
+    ) -> Result<PathBuf, Error> {
+        let file = self.series.scenario(name, scenario)?;
+        let generator = GeneratorArgs { allow_faults: true, ..self.args.generator.clone() };
+        let mut words = [alike(&on.place, &self.args.opening), generator.words()].concat();
+        words.push("--quiet".into());
+        self.left(on, name, takes, |place| run_apart(&file, place, words)).await
+    }
+
+    async fn calibrate(&mut self, on: &PlanEnsemble, name: &str) -> Result<PathBuf, Error> {
+        let command = |place: &Path| {
+            let words = ["calibrate".into(), "--quick".into(), "--out".into(), place.into()];
+            Ok(on.ready.command(&own_program()?, words.into()))
+        };
+        self.left(on, name, CALIBRATES, command).await
+    }
+
+    async fn left(
+        &mut self,
+        on: &PlanEnsemble,
+        name: &str,
+        takes: Duration,
+        command: impl FnOnce(&Path) -> Result<Process, Error>,
+    ) -> Result<PathBuf, Error> {
+        // For an objective far from the generator's delay, an invalid trial may be enough.
+        let once = |place: &Path| {
+            let mut command = command(place)?;
+            command.env("ZKLOCKBENCH_NO_RERUNS", "1");
+            Ok(command)
+        };
+        let run = self.countdown.during(self.series.run(name, &(), once, self.stop)).await;
+        self.countdown.done(takes);
+        run?.results(name, on.ready.opened.ended()).map(Path::to_owned)
     }
 }
 
@@ -256,23 +347,6 @@ pub fn times_at_most(answer: &Answer) -> f64 {
         (Verdict::Held, Some(headroom)) => OF_HEADROOM * headroom.factor,
         _ => 1.0,
     }
-}
-
-/// Kills leaders under a plan's load again, on other servers, to check the prediction.
-pub async fn lose_leaders(
-    question: &Question,
-    strategies: &[String],
-    times: u32,
-    runs: &mut PlanRuns<'_>,
-) -> Result<PathBuf, Error> {
-    let failures = Failures::of_leaders(times);
-    if !runs.args.opening.quiet {
-        let last = format_duration(failures.last);
-        output::note(&format!("verifying the cost of a leader's death, under each strategy: {last}"));
-    }
-    let name = format!("{VERIFIES}{OUTAGE}");
-    let text = failures.scenario(&name, question, strategies, runs.args.seed + VERIFIES_BY);
-    runs.run_apart(&name, &text).await
 }
 
 /// Largest number of locks in a trial with faults: each lock takes time to create and remove, and among so many, none
@@ -352,67 +426,5 @@ impl Failures {
         let at = self.last.as_millis();
         self.toml.push_str(&format!("\n[[fault]]\nat = \"{at}ms\"\n{}", kind.fault));
         self.last += kind.takes;
-    }
-}
-
-/// Starts or finds the ensemble, and warms it up if it is local.
-pub async fn open(
-    args: &PlanArgs,
-    series: &Series,
-    stop: &CancellationToken,
-) -> Result<ReadyEnsemble, Error> {
-    let access = args.opening.access.access(None)?;
-    let (scenario, logs) = (args.place.scenario("plan")?, series.server_logs("plan"));
-    ReadyEnsemble::open(&scenario, &args.opening, access, logs, stop).await
-}
-
-/// The runs of a plan, and the ensemble that most of them share.
-pub struct PlanRuns<'a> {
-    pub series: &'a mut Series,
-    pub ensemble: &'a ReadyEnsemble,
-    pub args: &'a PlanArgs,
-    pub stop: &'a CancellationToken,
-}
-
-impl PlanRuns<'_> {
-    pub async fn run(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
-        let (file, program, ensemble) =
-            (self.series.scenario(name, scenario)?, own_program()?, self.ensemble);
-        let job = JobOptions::of(&self.args.job, &self.args.out);
-        let generator = self.args.generator.clone();
-        self.left(name, |place| Ok(ensemble.run(&program, &file, place, generator, job, Vec::new()))).await
-    }
-
-    /// Like `run`, but on a separate ensemble like the plan's, because it breaks servers.
-    pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
-        let file = self.series.scenario(name, scenario)?;
-        let generator = GeneratorArgs { allow_faults: true, ..self.args.generator.clone() };
-        let mut words = [alike(&self.args.place, &self.args.opening), generator.words()].concat();
-        words.push("--quiet".into());
-        self.left(name, |place| run_apart(&file, place, words)).await
-    }
-
-    pub async fn calibrate(&mut self, name: &str) -> Result<PathBuf, Error> {
-        let ensemble = self.ensemble;
-        let command = |place: &RunPlace| {
-            let words = ["calibrate".into(), "--quick".into(), "--out".into(), place.directory().into()];
-            Ok(ensemble.command(&own_program()?, words.into()))
-        };
-        self.left(name, command).await
-    }
-
-    async fn left(
-        &mut self,
-        name: &str,
-        command: impl FnOnce(&RunPlace) -> Result<Process, Error>,
-    ) -> Result<PathBuf, Error> {
-        // For an objective far from the generator's delay, an invalid trial may be enough.
-        let once = |place: &RunPlace| {
-            let mut command = command(place)?;
-            command.env("ZKLOCKBENCH_NO_RERUNS", "1");
-            Ok(command)
-        };
-        let run = self.series.run(name, once, self.stop).await?;
-        run.results(name, self.ensemble.opened.ended()).map(Path::to_owned)
     }
 }

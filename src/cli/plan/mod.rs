@@ -18,19 +18,17 @@ use tokio_util::sync::CancellationToken;
 use super::reading;
 use super::run::open_ensemble::Needs;
 use super::run::tool_commit;
-use super::runs::{ReadyEnsemble, command_line, how_to_resume, leading, tell_resumed, to_resume};
+use super::runs::{command_line, how_to_resume, leading, tell_resumed, to_resume};
 use super::{drivers, output};
-use crate::run::series::{Folders, Opening, Series};
-use by_servers::Comparing;
+use crate::run::series::{Opening, Series};
 use countdown::Countdown;
 use evidence::StoredEvidence;
-use measuring::{Measuring, PlanRuns, REPETITIONS, STARTS};
+use measuring::{PlanEnsemble, Planning, STARTS};
 use question::{AskedLoad, PlanArgs};
-use verifying::Verifying;
-use zklockbench_analysis::objective::Objective;
+use verifying::foremost;
 use zklockbench_analysis::plan::{
     Answer, ByServers, Candidate, Effort, Evidence, FILE, MapCell, PlanFile, PlannedLoad, Question, RUNS,
-    map, most_promising, recommend, to_measure,
+    map, recommend, to_measure,
 };
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
@@ -65,60 +63,54 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     let mut stored_evidence = read_evidence(&args, &asked_load, stop).await?;
     let strategies = strategies(&args, &asked_load, &stored_evidence)?;
     check_place(&args, &asked_load.scenario, &strategies)?;
-    let mut series = Series::open(&Opening {
+    let series = Series::open(&Opening {
         command: "plan",
         parent: &args.out,
         name: "plan",
         is_dated: true,
         resume: args.resume.as_deref(),
         asked: asked(&args, &asked_load.question, &strategies),
-        folders: Folders { runs: RUNS, logs: "logs", scenarios: "scenarios" },
+        runs: RUNS,
         shares_ensemble: true,
     })?;
     tell_resumed(series.count(), args.opening.quiet);
-    let mut countdown = Countdown::of(takes(&args, &asked_load, &strategies, None), args.opening.quiet);
-    let (mut ready, mut fresh) = (None, Vec::new());
+    let takes = |breaks_servers| takes(&args, &asked_load, &strategies, breaks_servers);
+    let countdown = Countdown::of(takes(None), args.opening.quiet);
+    let mut planning = Planning { args: &args, asked: &asked_load, series, countdown, stop };
+    let (mut on, mut fresh) = (None, Vec::new());
     if args.from.is_empty() {
-        let begun = countdown;
-        let opened = measuring::open(&args, &series, stop).await?;
-        let breaks = Some(opened.may_lose_a_server());
+        let opened = planning.open(args.place.clone()).await?;
         // How long the servers took to start shows how fast the host is.
-        countdown = begun.again(STARTS + takes(&args, &asked_load, &strategies, breaks));
-        countdown.done(STARTS);
-        let runs = PlanRuns { series: &mut series, ensemble: &opened, args: &args, stop };
-        let (asked, countdown) = (&asked_load, &mut countdown);
-        let mut measuring = Measuring { asked, countdown, runs, prefix: "", repetitions: REPETITIONS };
-        let mut measured = measuring.run(&strategies, &mut stored_evidence).await;
+        planning.countdown.left = STARTS + takes(Some(opened.ready.may_lose_a_server()));
+        planning.countdown.done(STARTS);
+        let mut measured = planning.measure(&opened, &strategies, &mut stored_evidence).await;
         if args.fresh_locks && measured.is_ok() {
-            measured = measuring.fresh(&strategies).await.map(|costs| fresh = costs);
+            measured = planning.fresh(&opened, &strategies).await.map(|costs| fresh = costs);
         }
-        resumable(measured, &series)?;
-        ready = Some(opened);
+        resumable(measured, &planning.series)?;
+        on = Some(opened);
     }
-    countdown.note("predicting");
+    planning.countdown.note("predicting");
     let Predictions { mut answers, map } = Predictions::of(&args, &asked_load, &strategies, &stored_evidence);
-    countdown.done(predicting(&strategies));
+    planning.countdown.done(predicting(&strategies));
     let objective = &asked_load.question.objective;
     for answer in &mut answers {
         let measured = stored_evidence.own_load(&answer.strategy).cloned();
         measured.into_iter().for_each(|measured| answer.add_measured(measured, objective));
     }
-    if let Some(opened) = &ready {
-        let runs = PlanRuns { series: &mut series, ensemble: opened, args: &args, stop };
-        let (asked, countdown) = (&asked_load, &mut countdown);
-        let measuring = Measuring { asked, countdown, runs, prefix: "", repetitions: REPETITIONS };
-        resumable(decide(&mut answers, measuring, objective).await, &series)?;
+    if let Some(on) = &on {
+        resumable(planning.decide(&mut answers, on).await, &planning.series)?;
     }
     let (host, ensemble) = stored_evidence.place.clone().unzip();
     let mut plan = PlanFile {
         schema_version: FILE.version,
         tool_version: env!("CARGO_PKG_VERSION").into(),
         tool_commit: tool_commit(),
-        asked_at: series.started_at(),
+        asked_at: planning.series.started_at(),
         command: command_line(),
         question: asked_load.question.clone(),
         host,
-        ensemble: ready.as_ref().map(|ready| ready.ensemble.clone()).or(ensemble),
+        ensemble: on.as_ref().map(|on| on.ready.ensemble.clone()).or(ensemble),
         sources: stored_evidence.sources.clone(),
         left_out: stored_evidence.left_out.clone(),
         map,
@@ -129,23 +121,20 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         verifications: Vec::new(),
         unverified: Vec::new(),
     };
-    keep(&mut series, &plan)?;
+    keep(&mut planning.series, &plan)?;
     if args.compare_servers {
-        ready.take().into_iter().for_each(ReadyEnsemble::close);
-        let compared =
-            compare_servers(&args, &asked_load, &plan, &stored_evidence, &mut series, &mut countdown, stop);
-        plan.by_servers = resumable(compared.await, &series)?;
-        keep(&mut series, &plan)?;
+        on.take().into_iter().for_each(|on| on.ready.close());
+        let compared = planning.compare_servers(&plan, &stored_evidence).await;
+        plan.by_servers = resumable(compared, &planning.series)?;
+        keep(&mut planning.series, &plan)?;
     }
     if args.verify {
-        let verifying =
-            Verifying { args: &args, asked: &asked_load, stored_evidence: &stored_evidence, stop };
-        verifying.run(&mut plan, &mut series, ready, &mut countdown).await;
-        keep(&mut series, &plan)?;
+        planning.verify(&mut plan, on, &stored_evidence).await;
+        keep(&mut planning.series, &plan)?;
     } else {
-        ready.into_iter().for_each(ReadyEnsemble::close);
+        on.into_iter().for_each(|on| on.ready.close());
     }
-    tell(&plan, &series, args.opening.quiet, stop)
+    tell(&plan, &planning.series, args.opening.quiet, stop)
 }
 
 /// Reads the stored results that the answer is based on.
@@ -170,29 +159,45 @@ fn resumable<T>(result: Result<T, Error>, series: &Series) -> Result<T, Error> {
     result.inspect_err(|_| output::note(&format!("resume with: {}", how_to_resume(series.path()))))
 }
 
-/// The load on each number of servers, with the recommended lock, or with the most promising one if none is
-/// recommended.
-async fn compare_servers(
-    args: &PlanArgs,
-    asked: &AskedLoad,
-    plan: &PlanFile,
-    stored_evidence: &StoredEvidence,
-    series: &mut Series,
-    countdown: &mut Countdown,
-    stop: &CancellationToken,
-) -> Result<Vec<ByServers>, Error> {
-    let objective = &asked.question.objective;
-    let recommended = plan.recommendation.as_ref().map(|one| one.strategy.as_str());
-    let recommended = plan.answers.iter().find(|answer| Some(answer.strategy.as_str()) == recommended);
-    let promising = || most_promising(&plan.answers, objective).map(|at| &plan.answers[at]);
-    let Some(answer) = recommended.or_else(promising) else { return Ok(Vec::new()) };
-    let servers = usize::try_from(by_servers::own(args)).unwrap_or_default();
-    let own = stored_evidence.with_writes(ByServers::of(servers, answer, objective));
-    let comparing = Comparing { args, asked, strategy: answer.strategy.clone(), stop };
-    let mut rows = comparing.rows(series, countdown).await?;
-    rows.push(own);
-    rows.sort_by_key(|row| row.servers);
-    Ok(rows)
+impl Planning<'_> {
+    /// The load on each number of servers.
+    async fn compare_servers(
+        &mut self,
+        plan: &PlanFile,
+        stored_evidence: &StoredEvidence,
+    ) -> Result<Vec<ByServers>, Error> {
+        let Some(answer) = foremost(plan) else { return Ok(Vec::new()) };
+        let mut rows = self.other_sizes(&answer.strategy).await?;
+        let servers = usize::try_from(by_servers::own(self.args)).unwrap_or_default();
+        let own = ByServers::of(servers, answer, &self.asked.question.objective);
+        rows.push(stored_evidence.with_writes(own));
+        rows.sort_by_key(|row| row.servers);
+        Ok(rows)
+    }
+
+    /// Measures the load itself with the best lock, and with the next ones if the best one misses the objective.
+    async fn decide(&mut self, answers: &mut [Answer], on: &PlanEnsemble) -> Result<(), Error> {
+        let objective = &self.asked.question.objective;
+        for number in 1..=TRIED_MOST {
+            let Some(at) = to_measure(answers, objective) else { break };
+            match self.own_load(on, &answers[at], number).await {
+                Ok(measured) => {
+                    measured.into_iter().for_each(|measured| answers[at].add_measured(measured, objective));
+                }
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(why) => {
+                    output::warn(format!("{}: your load was not measured: {why}", answers[at].strategy));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Effort of the predictions.
+fn effort(args: &PlanArgs) -> Effort {
+    Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) }
 }
 
 /// Expected time of the whole plan; `breaks_servers` is `None` if it measures nothing.
@@ -228,7 +233,7 @@ impl Predictions {
         stored_evidence: &StoredEvidence,
     ) -> Self {
         let objective = &asked.question.objective;
-        let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
+        let effort = effort(args);
         let known: Vec<(&String, PlannedLoad, Evidence)> = strategies
             .iter()
             .map(|name| {
@@ -257,28 +262,6 @@ impl Predictions {
 
 /// Largest number of locks with which the load itself is measured.
 const TRIED_MOST: u64 = 3;
-
-/// Measures the load itself with the best lock, and with the next ones if the best one misses the objective.
-async fn decide(
-    answers: &mut [Answer],
-    mut measuring: Measuring<'_>,
-    objective: &Objective,
-) -> Result<(), Error> {
-    for number in 1..=TRIED_MOST {
-        let Some(at) = to_measure(answers, objective) else { break };
-        match measuring.own_load(&answers[at], number).await {
-            Ok(measured) => {
-                measured.into_iter().for_each(|measured| answers[at].add_measured(measured, objective));
-            }
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(why) => {
-                output::warn(format!("{}: your load was not measured: {why}", answers[at].strategy));
-                break;
-            }
-        }
-    }
-    Ok(())
-}
 
 /// Settings that must not change when the plan is resumed.
 fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_json::Value {

@@ -10,8 +10,9 @@ use toml::{Table, Value};
 use super::holds::{Holds, parsed_holds, read_holds};
 use crate::cli::args::STRATEGIES;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
-use crate::cli::shared_args::{ColumnArgs, GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within};
-use crate::cli::worker_args::JobArgs;
+use crate::cli::shared_args::{
+    ColumnArgs, GeneratorArgs, JobArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within,
+};
 use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::plan::{PlannedLoad, Question, SIMULATED};
 use zklockbench_core::error::Error;
