@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::run::{Baseline, MeasuredRun, Showing};
+use super::args::MergeArgs;
+use super::run::{Concluding, MeasuredRun};
 use super::scenario_file::ScenarioFile;
-use super::worker_args::MergeArgs;
 use crate::run::Ran;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
@@ -25,7 +25,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     let parts = read(&args.parts)?;
     let first = &parts[0];
     let file = ScenarioFile::recorded(&first.stored.run)?;
-    let baseline = Baseline::find(&args.concluding, &file.parsed.scenario)?;
+    let concluding = Concluding::of(&args.concluding, false, &file.parsed.scenario)?;
     let run = merged_run(&parts);
     let name = args.run_id.clone().unwrap_or_else(|| format!("{}-merged", first.workers.run_id));
     let mut writer = RunWriter::create(&args.out, &name)?;
@@ -38,8 +38,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
         trials.push(trial);
     }
     let ran = Ran { trials, planned: run.planned_trials, precision: None, outcome: run.outcome.clone() };
-    let showing = Showing::of(&args.concluding, false);
-    MeasuredRun { showing, baseline, file, writer, run, ran }.conclude(&outputs)
+    MeasuredRun { concluding, file, writer, run, ran }.conclude(&outputs)
 }
 
 /// Reads all parts of one run, in the order of their numbers.

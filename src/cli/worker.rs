@@ -9,14 +9,13 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
-use super::args::RunArgs;
+use super::args::{MergeArgs, RunArgs, WorkerArgs};
 use super::export::Outputs;
 use super::run::part::WorkerPlace;
 use super::run::{self, MeasuredRun};
 use super::runs::{NEEDS_CONNECT, own_program, parts_of};
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
-use super::worker_args::{MergeArgs, WorkerArgs};
 use super::{drivers, merge, output};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;

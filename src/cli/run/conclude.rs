@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::gates::{self, JudgedGates};
-use super::{Baseline, NAME, RESUME};
+use super::gates::{self, Baseline, JudgedGates};
+use super::{NAME, RESUME};
 use crate::cli::export::Prepared;
 use crate::cli::runs::to_resume;
 use crate::cli::scenario_file::ScenarioFile;
@@ -23,23 +23,26 @@ use zklockbench_report::{RunReport, Summary, View};
 use zklockbench_results::{RunWriter, StoredRun, TrialFile, layout};
 use zklockbench_scenario::Scenario;
 
-#[derive(Debug, Clone, Copy)]
-pub(in crate::cli) struct Showing {
-    pub strict: bool,
-    pub charts: bool,
+/// How a run is judged and shown.
+#[derive(Default)]
+pub(in crate::cli) struct Concluding {
+    strict: bool,
+    charts: bool,
     /// Print the first line only.
-    pub only_outcome: bool,
+    only_outcome: bool,
+    baseline: Option<Baseline>,
 }
 
-impl Showing {
-    pub fn of(args: &ConcludingArgs, only_outcome: bool) -> Self {
-        Self { strict: args.strict, charts: !args.no_charts, only_outcome }
+impl Concluding {
+    /// Finds and reads the baseline before anything is started.
+    pub fn of(args: &ConcludingArgs, only_outcome: bool, scenario: &Scenario) -> Result<Self, Error> {
+        let baseline = Baseline::find(args, scenario)?;
+        Ok(Self { strict: args.strict, charts: !args.no_charts, only_outcome, baseline })
     }
 }
 
 pub(in crate::cli) struct MeasuredRun {
-    pub showing: Showing,
-    pub baseline: Option<Baseline>,
+    pub concluding: Concluding,
     pub file: ScenarioFile,
     pub writer: RunWriter,
     pub run: Run,
@@ -48,12 +51,12 @@ pub(in crate::cli) struct MeasuredRun {
 
 impl MeasuredRun {
     pub fn conclude(self, outputs: &Prepared) -> Result<Exit, Error> {
-        let Self { showing, baseline, file, writer, run, ran } = self;
+        let Self { concluding, file, writer, run, ran } = self;
         let scenario = &file.parsed.scenario;
         let outcome = ran.outcome.clone();
         let mut sealed = writer.seal(run, ran.judge())?;
         let stored = zklockbench_results::read(sealed.dir())?;
-        let found = RunResult::of(scenario, sealed.end(), stored, baseline.as_ref(), showing);
+        let found = RunResult::of(scenario, sealed.end(), stored, &concluding);
         let view = found.view();
         let report = RunReport::of(&view, &found.gated);
         // Everything from here on can be regenerated from the results.
@@ -62,7 +65,7 @@ impl MeasuredRun {
         {
             output::warn(error);
         }
-        if showing.charts {
+        if concluding.charts {
             draw(&view, sealed.dir());
             let name = sealed.name();
             let source = Source { name: &name, stored: found.stored(), view: &view };
@@ -105,29 +108,24 @@ pub(super) struct RunResult {
     path: PathBuf,
     /// The run as one side, as gates and comparisons need it.
     side: Side,
-    showing: Showing,
+    only_outcome: bool,
     gated: zklockbench_report::Gated,
     comparison: Option<Comparison>,
     exit: Exit,
 }
 
 impl RunResult {
-    pub fn of(
-        scenario: &Scenario,
-        path: PathBuf,
-        stored: StoredRun,
-        baseline: Option<&Baseline>,
-        showing: Showing,
-    ) -> Self {
-        let strict = if showing.strict { zklockbench_judge::zombies(&stored.trials) } else { Verdict::Held };
+    pub fn of(scenario: &Scenario, path: PathBuf, stored: StoredRun, concluding: &Concluding) -> Self {
+        let Concluding { strict, only_outcome, baseline, .. } = concluding;
+        let strict = if *strict { zklockbench_judge::zombies(&stored.trials) } else { Verdict::Held };
         let verdict = stored.run.judged.verdict.clone().and(strict);
         let ending = stored.run.outcome.ending;
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
         let JudgedGates { outcomes: gates, comparison, baseline } =
-            gates::judge(scenario, &side, baseline, &verdict);
+            gates::judge(scenario, &side, baseline.as_ref(), &verdict);
         let exit = ending.exit(&gate::overall(&gates));
         let gated = zklockbench_report::Gated { gates, baseline };
-        Self { path, side, showing, gated, comparison, exit }
+        Self { path, side, only_outcome: *only_outcome, gated, comparison, exit }
     }
 
     fn stored(&self) -> &StoredRun {
@@ -170,7 +168,7 @@ impl RunResult {
             format!("{told}\n{}{}", places(path), to_resume(resume.as_deref()))
         };
         output::conclude(NAME, *exit, error, found, || {
-            output::outcome(self.showing.only_outcome, &report.headline.text(), whole)
+            output::outcome(self.only_outcome, &report.headline.text(), whole)
         })
     }
 }

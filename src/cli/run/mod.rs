@@ -36,8 +36,7 @@ use zklockbench_results::{Resumed, RunWriter, StoredRun, layout, tidy};
 use zklockbench_scenario::{Scenario, Slice, TrialPlan, advice};
 
 use conclude::RunResult;
-pub(super) use conclude::{MeasuredRun, Showing, places};
-pub(super) use gates::Baseline;
+pub(super) use conclude::{Concluding, MeasuredRun, places};
 use metrics::{Endpoint, Port};
 use open_ensemble::{Needs, OpenEnsemble};
 use part::WorkerPlace;
@@ -82,13 +81,9 @@ fn nothing_to_do(
     outputs: &Prepared,
 ) -> Result<Exit, Error> {
     output::note("nothing to do: the run is complete");
-    let baseline = Baseline::find(&args.concluding, &file.parsed.scenario)?;
-    let showing = Showing::of(&args.concluding, args.opening.quiet);
-    RunResult::of(&file.parsed.scenario, path, stored, baseline.as_ref(), showing).tell(
-        &file.parsed.scenario,
-        outputs,
-        None,
-    )
+    let scenario = &file.parsed.scenario;
+    let concluding = Concluding::of(&args.concluding, args.opening.quiet, scenario)?;
+    RunResult::of(scenario, path, stored, &concluding).tell(scenario, outputs, None)
 }
 
 /// Runs the trials of the scenario, or the missing ones of a resumed run.
@@ -111,9 +106,9 @@ pub(super) async fn measure(
     }
     needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref()).await?;
     // Checked before anything is started. Gates of workers apply to the whole run, once it is merged.
-    let baseline = match worker {
-        None => Baseline::find(&args.concluding, &file.parsed.scenario)?,
-        Some(_) => None,
+    let concluding = match worker {
+        None => Concluding::of(&args.concluding, args.opening.quiet, &file.parsed.scenario)?,
+        Some(_) => Concluding::default(),
     };
     let access = args.opening.access.access(args.overrides.unnamed(&file.parsed.scenario))?;
     // Only the leading worker prints notes on the scenario.
@@ -157,8 +152,7 @@ pub(super) async fn measure(
                 progress.note("all trials exist; only the results must be finished");
                 let run = ran.ended(stored.run.run.clone());
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
-                let showing = Showing::of(&args.concluding, args.opening.quiet);
-                return Ok(MeasuredRun { showing, baseline, file, writer, run, ran });
+                return Ok(MeasuredRun { concluding, file, writer, run, ran });
             }
             progress.note(&resume::announcement(stored));
         }
@@ -185,7 +179,7 @@ pub(super) async fn measure(
     }
     let under_way = RunInProgress {
         args,
-        baseline,
+        concluding,
         file,
         needs,
         plan,
@@ -227,7 +221,7 @@ fn unique(name: &str) -> String {
 
 struct RunInProgress {
     args: RunArgs,
-    baseline: Option<Baseline>,
+    concluding: Concluding,
     file: ScenarioFile,
     needs: Needs,
     plan: TrialPlan,
@@ -329,10 +323,9 @@ impl RunInProgress {
         if ran.trials.is_empty() {
             return Err(nothing(ran.outcome));
         }
-        let Self { args, baseline, file, opened, writer, .. } = self;
+        let Self { concluding, file, opened, writer, .. } = self;
         opened.close();
-        let showing = Showing::of(&args.concluding, args.opening.quiet);
-        Ok(MeasuredRun { showing, baseline, file, writer, run, ran })
+        Ok(MeasuredRun { concluding, file, writer, run, ran })
     }
 
     /// Creates the run's directory on the ensemble (the leading worker only) and, on a shared ensemble, its sign of life. Servers

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::host;
@@ -51,35 +50,38 @@ enum Servers {
     External(Connect),
 }
 
-/// An ensemble for a command that examines locks and measures nothing.
-pub struct Examined {
-    pub ensemble: OpenEnsemble,
-    pub progress: Progress,
-    /// Logs of the servers, removed with it.
-    _logs: TempDir,
-}
-
-impl Examined {
-    /// Opens it for that command. A local ensemble has one server unless the options name another number.
-    pub async fn open(
-        command: &str,
-        place: &PlaceArgs,
-        opening: &OpeningArgs,
-        access: Access,
-        stop: &CancellationToken,
-    ) -> Result<Self, Error> {
-        let mut place = place.clone();
-        if place.connect.is_none() && place.compose.is_none() {
-            place.servers = place.servers.or(Some(1));
-        }
-        let scenario = place.scenario(command)?;
-        let progress = Progress::new(&TrialPlan::of(&scenario), opening.quiet, false);
-        let logs = tempfile::tempdir()
-            .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
-        let ensemble =
-            OpenEnsemble::open(&scenario, opening, access, logs.path().into(), &progress, stop).await?;
-        Ok(Self { ensemble, progress, _logs: logs })
+/// Work on an ensemble for a command that examines locks and measures nothing: opens the ensemble, creates an empty directory on it,
+/// and closes it after the work. A local ensemble has one server unless the options name another number.
+pub async fn examine<T>(
+    command: &str,
+    place: &PlaceArgs,
+    opening: &OpeningArgs,
+    stop: &CancellationToken,
+    work: impl AsyncFnOnce(&OpenEnsemble, &Progress, &str) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let access = opening.access.access(None)?;
+    let mut place = place.clone();
+    if place.connect.is_none() && place.compose.is_none() {
+        place.servers = place.servers.or(Some(1));
     }
+    let scenario = place.scenario(command)?;
+    let progress = Progress::new(&TrialPlan::of(&scenario), opening.quiet, false);
+    let logs = tempfile::tempdir()
+        .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
+    let opened = OpenEnsemble::open(&scenario, opening, access, logs.path().into(), &progress, stop).await?;
+    let done = async {
+        let name = format!("{command}-{:08x}", rand::random::<u32>());
+        let workspace = Workspace::create(opened.target.clone(), &name).await?;
+        let done = work(&opened, &progress, workspace.root()).await;
+        // On local servers, the nodes disappear with the servers.
+        if opened.started.is_none() {
+            opened.clear(&workspace).await;
+        }
+        done
+    };
+    let done = done.await;
+    opened.close();
+    done
 }
 
 impl OpenEnsemble {
