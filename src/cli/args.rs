@@ -19,7 +19,6 @@ use super::shared_args::{
     PlaceArgs, SEEDS, duration_within, run_id,
 };
 use super::sweep::question::SweepArgs;
-use super::worker_args::{MergeArgs, WorkerArgs};
 
 use zklockbench_core::evidence::Sensitivity;
 use zklockbench_ensemble::fault;
@@ -74,11 +73,23 @@ pub enum Command {
     /// Check a scenario; show its trials and how long they will take
     Validate(ValidateArgs),
     /// List the lock strategies, or describe one
-    Strategies(StrategiesArgs),
+    Strategies {
+        /// The strategy to describe
+        #[arg(value_parser = KnownNames(strategies), hide_possible_values = true)]
+        name: Option<String>,
+    },
     /// List the faults that a scenario can inject, or describe one
-    Faults(FaultsArgs),
+    Faults {
+        /// The fault to describe
+        #[arg(value_parser = KnownNames(faults), hide_possible_values = true)]
+        kind: Option<String>,
+    },
     /// List the built-in scenarios, which `run` takes by name, or print the file of one
-    Scenarios(ScenariosArgs),
+    Scenarios {
+        /// The scenario to print
+        #[arg(value_parser = KnownNames(shipped), hide_possible_values = true)]
+        name: Option<String>,
+    },
     /// Judge a recorded history, or re-judge a run
     Check(CheckArgs),
     /// Export a finished run for CI: JUnit, a GitHub summary, metrics for trackers
@@ -86,7 +97,10 @@ pub enum Command {
     /// Regenerate the page of a run or a plan, or put several runs side by side on one
     Report(ReportArgs),
     /// Keep runs as baselines, by commit, and compare the newest with earlier ones
-    Baseline(BaselineArgs),
+    Baseline {
+        #[command(subcommand)]
+        command: BaselineCommand,
+    },
     /// Compare two variants in alternating blocks, which works on a noisy machine too
     Ab(Box<AbArgs>),
     /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find how far an objective is met
@@ -106,17 +120,37 @@ pub enum Command {
     /// Lose, delay and cut every message of a lock once, and try every order of requests
     Explore(Box<ExploreArgs>),
     /// Print the JSON Schema of scenario files, for editors, or of result files
-    Schema(SchemaArgs),
+    Schema {
+        /// Which schema
+        #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
+        of: SchemaOf,
+    },
     /// Check whether a driver, a program that takes locks for contenders, keeps its protocol
-    Driver(Box<DriverArgs>),
+    Driver {
+        #[command(subcommand)]
+        command: DriverCommands,
+    },
     /// Keep a local ensemble running between runs
-    Ensemble(EnsembleArgs),
+    Ensemble {
+        #[command(subcommand)]
+        command: EnsembleCommand,
+    },
     /// List or remove what killed runs left behind on an ensemble
     Clean(CleanArgs),
     /// Print shell completions
-    Completions(CompletionsArgs),
+    Completions {
+        /// The shell [default: the one of $SHELL]
+        shell: Option<clap_complete::Shell>,
+    },
     /// Print the man page, or that of a command
-    Man(ManArgs),
+    Man {
+        /// The command whose page to print [default: one page of all]
+        #[arg(conflicts_with = "out")]
+        command: Option<String>,
+        /// Instead, write a page for each command into this directory
+        #[arg(long, short, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -165,10 +199,64 @@ pub struct RunArgs {
     pub opening: OpeningArgs,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct WorkerArgs {
+    /// A scenario file, or the name of a built-in scenario; the same for all workers
+    #[arg(required_unless_present = "follow")]
+    pub scenario: Option<PathBuf>,
+    /// Name of the run, the same for all its workers, e.g. the number of the job
+    #[arg(long, value_name = "NAME", value_parser = run_id, env = "ZKLOCKBENCH_RUN_ID", required_unless_present = "follow")]
+    pub run_id: Option<String>,
+    /// Take part in each run of the `sweep` or `plan` that was started with --job NAME, until it has ended
+    #[arg(long, value_name = "NAME", value_parser = run_id, conflicts_with = "scenario")]
+    pub follow: Option<String>,
+    /// Announce the run to the workers that follow this job
+    #[arg(long, hide = true, value_name = "NAME", value_parser = run_id)]
+    pub job: Option<String>,
+    /// Merge the parts into this directory once all exist
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub merge_into: Option<PathBuf>,
+    /// Skip measuring the ensemble's floor before the first trial
+    #[arg(long, hide = true, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_floor: bool,
+    /// The worker's number, from 0 [default: from Slurm, Open MPI or Kubernetes]
+    #[arg(long, value_name = "I", requires = "of")]
+    pub index: Option<usize>,
+    /// Number of workers [default: from Slurm or Open MPI, or $ZKLOCKBENCH_WORKERS]
+    #[arg(long, value_name = "N", requires = "index")]
+    pub of: Option<usize>,
+    /// Meet on this ensemble instead of the one that is measured, e.g. if faults hit the latter
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT")]
+    pub rendezvous: Option<String>,
+    /// How long to wait for the other workers before the run
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration_within("1s", "1h"))]
+    pub wait: Duration,
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
+    /// Where to put the directory of the run, which contains one for this worker
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub overrides: Overrides,
+    #[command(flatten)]
+    pub opening: OpeningArgs,
+}
+
 #[derive(Debug, Args)]
-pub struct BaselineArgs {
-    #[command(subcommand)]
-    pub command: BaselineCommand,
+pub struct MergeArgs {
+    /// The directories of the workers, or one that contains them
+    #[arg(value_name = "DIR", required = true)]
+    pub parts: Vec<PathBuf>,
+    /// Where to put the run's directory
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Name of the run's directory [default: the name of the run and `-merged`]
+    #[arg(long, value_name = "NAME", value_parser = run_id)]
+    pub run_id: Option<String>,
+    #[command(flatten)]
+    pub concluding: ConcludingArgs,
+    #[command(flatten)]
+    pub outputs: Outputs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -176,7 +264,11 @@ pub enum BaselineCommand {
     /// Copy a run into the store
     Add(BaselineAddArgs),
     /// List the stored runs, oldest first
-    List(BaselineListArgs),
+    List {
+        /// The baseline store
+        #[arg(value_name = "STORE", default_value = BASELINES)]
+        store: PathBuf,
+    },
     /// Compare the newest run with the one before and with a reference, and fail if it regressed: for CI
     Check(BaselineCheckArgs),
 }
@@ -193,13 +285,6 @@ pub struct BaselineAddArgs {
     /// that measured it]
     #[arg(long, value_name = "SHA")]
     pub commit: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct BaselineListArgs {
-    /// The baseline store
-    #[arg(value_name = "STORE", default_value = BASELINES)]
-    pub store: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -310,27 +395,6 @@ pub struct ValidateArgs {
     pub scenario: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
-}
-
-#[derive(Debug, Args)]
-pub struct StrategiesArgs {
-    /// The strategy to describe
-    #[arg(value_parser = KnownNames(strategies), hide_possible_values = true)]
-    pub name: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct ScenariosArgs {
-    /// The scenario to print
-    #[arg(value_parser = KnownNames(shipped), hide_possible_values = true)]
-    pub name: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct FaultsArgs {
-    /// The fault to describe
-    #[arg(value_parser = KnownNames(faults), hide_possible_values = true)]
-    pub kind: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -456,13 +520,6 @@ pub struct CompareArgs {
     pub github: bool,
 }
 
-#[derive(Debug, Args)]
-pub struct SchemaArgs {
-    /// Which schema
-    #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
-    pub of: SchemaOf,
-}
-
 /// What has a JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SchemaOf {
@@ -488,12 +545,6 @@ pub enum SchemaOf {
     Learned,
     /// Messages to and from a driver: an object with one schema for each message
     Driver,
-}
-
-#[derive(Debug, Args)]
-pub struct DriverArgs {
-    #[command(subcommand)]
-    pub command: DriverCommands,
 }
 
 #[derive(Debug, Subcommand)]
@@ -546,12 +597,6 @@ pub struct DriverCheckArgs {
     pub opening: OpeningArgs,
 }
 
-#[derive(Debug, Args)]
-pub struct EnsembleArgs {
-    #[command(subcommand)]
-    pub command: EnsembleCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum EnsembleCommand {
     /// Start a local ensemble that stays up until `down`
@@ -593,22 +638,6 @@ pub struct CleanArgs {
     pub access: AccessArgs,
 }
 
-#[derive(Debug, Args)]
-pub struct CompletionsArgs {
-    /// The shell [default: the one of $SHELL]
-    pub shell: Option<clap_complete::Shell>,
-}
-
-#[derive(Debug, Args)]
-pub struct ManArgs {
-    /// The command whose page to print [default: one page of all]
-    #[arg(conflicts_with = "out")]
-    pub command: Option<String>,
-    /// Instead, write a page for each command into this directory
-    #[arg(long, short, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-}
-
 impl Command {
     pub fn may_name_locks(&self) -> bool {
         matches!(
@@ -618,18 +647,18 @@ impl Command {
                 | Self::Sweep(_)
                 | Self::Plan(_)
                 | Self::Validate(_)
-                | Self::Strategies(_)
+                | Self::Strategies { .. }
                 | Self::Worker(_)
                 | Self::Merge(_)
                 | Self::Torture(_)
                 | Self::Explore(_)
-                | Self::Schema(_)
+                | Self::Schema { .. }
         )
     }
 
     /// Whether the command only prints a text for other programs.
     pub fn has_no_outcome(&self) -> bool {
-        matches!(self, Self::Schema(_) | Self::Completions(_) | Self::Man(_))
+        matches!(self, Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. })
     }
 }
 

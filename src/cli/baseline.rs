@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{BaselineAddArgs, BaselineArgs, BaselineCheckArgs, BaselineCommand, BaselineListArgs};
+use super::args::{BaselineAddArgs, BaselineCheckArgs, BaselineCommand};
 use super::output;
 use zklockbench_analysis::compare::{Ask, Comparison, Side, compare, differences};
 use zklockbench_core::error::{Error, Exit};
@@ -16,10 +16,10 @@ use zklockbench_core::units::{as_utc, counted, shown};
 use zklockbench_report::{Columns, Style, table_text};
 use zklockbench_results::Baseline;
 
-pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
-    match args.command {
+pub fn execute(command: BaselineCommand) -> Result<Exit, Error> {
+    match command {
         BaselineCommand::Add(args) => add(&args),
-        BaselineCommand::List(args) => list(&args),
+        BaselineCommand::List { store } => list(&store),
         BaselineCommand::Check(args) => check(&args),
     }
 }
@@ -79,8 +79,8 @@ fn measured_commit() -> Option<String> {
     })
 }
 
-fn list(args: &BaselineListArgs) -> Result<Exit, Error> {
-    let baselines = zklockbench_results::baselines(&args.store)?;
+fn list(store: &Path) -> Result<Exit, Error> {
+    let baselines = zklockbench_results::baselines(store)?;
     let all: Vec<_> = baselines.iter().map(Listed::from).collect();
     output::tell("baseline list", Exit::Held, &json!({ "baselines": all }), || print(&baselines))
 }

@@ -3,31 +3,24 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{DriverArgs, DriverCheckArgs, DriverCommands};
-use super::run::open_ensemble::{Examined, OpenEnsemble};
-use super::run::progress::Progress;
-use super::{driver_new, drivers, output};
-use zklockbench_load::Workspace;
+use super::args::DriverCheckArgs;
+use super::run::open_ensemble::examine;
+use super::{drivers, output};
 
 use crate::conformance::{self, CheckSite, Finding, Outcome};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted, listed, one_line};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_locks::driver::DriverCommand;
 use zklockbench_locks::driver::protocol::Ready;
 use zklockbench_record::RunEnding;
 use zklockbench_report::picture::timeline_text;
 use zklockbench_scenario::did_you_mean;
-use zklockbench_zk::{Access, runtime};
+use zklockbench_zk::runtime;
 
 const TAKES: &str = "about 20 s";
 
-pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let args = match args.command {
-        DriverCommands::Check(args) => args,
-        DriverCommands::New(args) => return driver_new::execute(&args),
-    };
+pub async fn execute(args: DriverCheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     if let Some(unknown) =
         args.only.iter().find(|only| !conformance::names().any(|name| name == only.as_str()))
     {
@@ -35,12 +28,28 @@ pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit,
         return Err(Error::usage(format!("there is no check `{unknown}`; there are: {}", names.join(", "))));
     }
     let command = drivers::named(&format!("{}={}", conformance::NAME, args.program)).map_err(Error::usage)?;
-    let access = args.opening.access.access(None)?;
     let tried = command.clone();
     let ready = on_its_own_thread(stop, move || async move { conformance::introduce(&tried).await }).await?;
     let ready = ready.map_err(|why| Error::environment(format!("the driver {why}")))?;
     let locks = chosen(&ready, &args.locks)?;
-    let all = on_an_ensemble(&args, access, command, &ready, &locks, stop).await?;
+    let checked =
+        examine("driver-check", &args.place, &args.opening, stop, async |opened, progress, place| {
+            let site = CheckSite {
+                target: opened.target.clone(),
+                place: place.to_owned(),
+                contenders: usize::from(args.contenders),
+            };
+            progress.note(&format!("checking {}: {TAKES} for each lock", locks.join(", ")));
+            let (ready, locks, only) = (ready.clone(), locks.clone(), args.only.clone());
+            let findings = on_its_own_thread(stop, move || async move {
+                let is_chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+                let findings = conformance::check(&command, &ready, &locks, &site, &is_chosen).await;
+                findings
+                    .map_err(|failure| Error::environment(format!("no session with the ensemble: {failure}")))
+            });
+            findings.await?
+        });
+    let all = checked.await?;
     show(&ready, &locks, &all, &args)
 }
 
@@ -53,51 +62,6 @@ fn chosen(ready: &Ready, asked: &[String]) -> Result<Vec<String>, Error> {
     }
     let is_asked = |lock: &&str| asked.is_empty() || asked.iter().any(|asked| asked == lock);
     Ok(known().filter(is_asked).map(str::to_owned).collect())
-}
-
-/// Starts or finds the ensemble, and closes it after the checks.
-async fn on_an_ensemble(
-    args: &DriverCheckArgs,
-    access: Access,
-    command: DriverCommand,
-    ready: &Ready,
-    locks: &[String],
-    stop: &CancellationToken,
-) -> Result<Vec<Finding>, Error> {
-    let examined = Examined::open("driver-check", &args.place, &args.opening, access, stop).await?;
-    let checked = on(&examined.ensemble, args, command, (ready, locks), &examined.progress, stop).await;
-    examined.ensemble.close();
-    checked
-}
-
-async fn on(
-    opened: &OpenEnsemble,
-    args: &DriverCheckArgs,
-    command: DriverCommand,
-    (ready, locks): (&Ready, &[String]),
-    progress: &Progress,
-    stop: &CancellationToken,
-) -> Result<Vec<Finding>, Error> {
-    let name = format!("driver-check-{:08x}", rand::random::<u32>());
-    let workspace = Workspace::create(opened.target.clone(), &name).await?;
-    let site = CheckSite {
-        target: opened.target.clone(),
-        place: workspace.root().to_owned(),
-        contenders: usize::from(args.contenders),
-    };
-    let (ready, locks) = (ready.clone(), locks.to_vec());
-    progress.note(&format!("checking {}: {TAKES} for each lock", locks.join(", ")));
-    let only = args.only.clone();
-    let findings = on_its_own_thread(stop, move || async move {
-        let is_chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
-        let findings = conformance::check(&command, &ready, &locks, &site, &is_chosen).await;
-        findings.map_err(|failure| Error::environment(format!("no session with the ensemble: {failure}")))
-    })
-    .await;
-    if opened.started.is_none() {
-        opened.clear(&workspace).await;
-    }
-    findings?
 }
 
 /// Runs on a thread with a runtime for sessions. On an interrupt, unfinished work is dropped, including the driver.

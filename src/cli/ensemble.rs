@@ -3,14 +3,14 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{EnsembleArgs, EnsembleCommand, UpArgs};
+use super::args::{EnsembleCommand, UpArgs};
 use super::output;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_ensemble::{Installation, KeptEnsemble, LocalSpec, NICER_BY, Places, Role, roles};
 
-pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    match args.command {
+pub async fn execute(command: EnsembleCommand, stop: &CancellationToken) -> Result<Exit, Error> {
+    match command {
         EnsembleCommand::Up(args) => {
             stop.run_until_cancelled(up(args)).await.unwrap_or(Err(Error::Interrupted))
         }

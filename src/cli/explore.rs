@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::ExploreArgs;
-use super::run::open_ensemble::{Examined, OpenEnsemble};
+use super::run::open_ensemble::examine;
 use super::run::progress::Progress;
 use super::{drivers, listing, output};
 
@@ -22,7 +22,6 @@ use zklockbench_explore::{
     Explored, Finding, Lock, RELEASES, Schedule, Scope, Site, Tally, TraceStep, class_names, contender_name,
     explore, replay,
 };
-use zklockbench_load::Workspace;
 use zklockbench_record::{RunEnding, StepKind};
 use zklockbench_report::picture::{Picture, Row};
 use zklockbench_scenario::Scenario;
@@ -49,11 +48,31 @@ pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit
     let case = args.replay.as_deref().map(read_case).transpose()?;
     let labels = labels(&args, case.as_ref())?;
     let locks = labels.iter().map(|label| lock(label)).collect::<Result<Vec<_>, _>>()?;
-    let access = args.opening.access.access(None)?;
-    let examined = Examined::open(COMMAND, &args.place, &args.opening, access, stop).await?;
-    let done = on(&examined.ensemble, &args, locks, case, &examined.progress, stop).await;
-    examined.ensemble.close();
-    done
+    examine(COMMAND, &args.place, &args.opening, stop, async |opened, progress, root| {
+        let server = opened
+            .addresses
+            .first()
+            .cloned()
+            .ok_or_else(|| Error::environment("the ensemble has no server"))?;
+        if opened.addresses.len() > 1 {
+            progress.note("messages go to the first server only; moves between servers are not explored");
+        }
+        let (servers, chroot) = opened.target.parts();
+        let site = |lock: Lock, contenders: usize| Site {
+            lock,
+            // Paths in messages begin at the servers' root.
+            target: Target { connect: servers.to_owned(), access: opened.target.access.clone() },
+            server: server.clone(),
+            root: format!("{chroot}{root}"),
+            contenders,
+            worlds: args.worlds.into(),
+        };
+        match case {
+            Some(case) => again(locks, &case, site, stop).await,
+            None => all(locks, &args, site, &opened.addresses, progress, stop).await,
+        }
+    })
+    .await
 }
 
 fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error> {
@@ -119,39 +138,6 @@ fn parsed(strategy: &str) -> Result<Scenario, Error> {
         format!("name = \"{COMMAND}\"\nstrategies = [{strategy}]\ncontenders = 2\nduration = \"1s\"\n");
     let parsed = zklockbench_scenario::parse("the strategy", &text, &zklockbench_load::catalog());
     Ok(parsed?.scenario)
-}
-
-async fn on(
-    opened: &OpenEnsemble,
-    args: &ExploreArgs,
-    locks: Vec<Lock>,
-    case: Option<Case>,
-    progress: &Progress,
-    stop: &CancellationToken,
-) -> Result<Exit, Error> {
-    let server =
-        opened.addresses.first().cloned().ok_or_else(|| Error::environment("the ensemble has no server"))?;
-    if opened.addresses.len() > 1 {
-        progress.note("messages go to the first server only; moves between servers are not explored");
-    }
-    let workspace =
-        Workspace::create(opened.target.clone(), &format!("explore-{:08x}", rand::random::<u32>())).await?;
-    let (servers, chroot) = opened.target.parts();
-    let site = |lock: Lock, contenders: usize| Site {
-        lock,
-        // Paths in messages begin at the servers' root.
-        target: Target { connect: servers.to_owned(), access: opened.target.access.clone() },
-        server: server.clone(),
-        root: format!("{chroot}{}", workspace.root()),
-        contenders,
-        worlds: args.worlds.into(),
-    };
-    let done = match case {
-        Some(case) => again(locks, &case, site, stop).await,
-        None => all(locks, args, site, &opened.addresses, progress, stop).await,
-    };
-    opened.clear(&workspace).await;
-    done
 }
 
 async fn again(

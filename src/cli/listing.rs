@@ -2,19 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::args::{FaultsArgs, ScenariosArgs, StrategiesArgs};
 use super::output;
-use super::scenario_source::{SHIPPED, Shipped};
+use super::scenario_source::Shipped;
 
 use zklockbench_core::catalog::after::{After, Event, Outcome};
 use zklockbench_core::catalog::fault::{Ends, FaultCard};
 use zklockbench_core::catalog::{LockCard, Param};
 use zklockbench_core::error::{Error, Exit};
-use zklockbench_ensemble::fault;
 use zklockbench_report::{Columns, Style, table_text};
 use zklockbench_scenario::did_you_mean;
 
-trait Listing: Sized {
+pub trait Listing: Sized {
     const NOUN: &'static str;
 
     /// The command that lists them, and the JSON field that contains them.
@@ -41,7 +39,7 @@ trait Listing: Sized {
 /// Least width of a list.
 const WIDTH: u16 = 80;
 
-fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
+pub fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
     let chosen = match named {
         Some(name) => vec![find(name, all)?],
         None => all,
@@ -84,10 +82,6 @@ fn params(params: &[Param]) -> Vec<Value> {
     let values = |param: &Param| param.kind.in_words("");
     let one = |param: &Param| json!({ "name": param.name, "values": values(param), "default": param.default, "doc": param.doc });
     params.iter().map(one).collect()
-}
-
-pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
-    print(zklockbench_locks::cards(), args.name.as_deref())
 }
 
 impl Listing for LockCard {
@@ -168,10 +162,6 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
     .into()
 }
 
-pub fn faults(args: &FaultsArgs) -> Result<Exit, Error> {
-    print(fault::cards(), args.kind.as_deref())
-}
-
 impl Listing for FaultCard {
     const NOUN: &'static str = "fault";
     const COMMAND: &'static str = "faults";
@@ -222,10 +212,6 @@ impl Listing for FaultCard {
             "params": params(self.params),
         })
     }
-}
-
-pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Error> {
-    print(SHIPPED.to_vec(), args.name.as_deref())
 }
 
 impl Listing for Shipped {

@@ -32,7 +32,6 @@ mod texts;
 mod torture;
 mod validate;
 mod worker;
-mod worker_args;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -47,14 +46,14 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub use args::Cli;
-use args::Command;
+use args::{Command, DriverCommands};
 
 use run::metrics::Port;
 use run::open_ensemble::Needs;
 use scenario_file::{Overrides, ScenarioFile};
-use scenario_source::Source;
+use scenario_source::{SHIPPED, Source};
 use zklockbench_core::error::{Error, Exit};
-use zklockbench_ensemble::leave_for_own_network;
+use zklockbench_ensemble::{fault, leave_for_own_network};
 use zklockbench_results::recorded_run;
 use zklockbench_scenario::Scenario;
 
@@ -180,25 +179,26 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
         Command::Learn(args) => learn::execute(*args, stop).await,
         Command::Calibrate(args) => calibrate::execute(*args, stop).await,
         Command::Validate(args) => validate::execute(&args).await,
-        Command::Strategies(args) => listing::strategies(&args),
-        Command::Faults(args) => listing::faults(&args),
-        Command::Scenarios(args) => listing::scenarios(&args),
+        Command::Strategies { name } => listing::print(zklockbench_locks::cards(), name.as_deref()),
+        Command::Faults { kind } => listing::print(fault::cards(), kind.as_deref()),
+        Command::Scenarios { name } => listing::print(SHIPPED.to_vec(), name.as_deref()),
         Command::Worker(args) => worker::execute(*args, stop).await,
         Command::Merge(args) => reading(stop, move || merge::execute(&args)).await,
         Command::Check(args) => check::execute(args, stop).await,
         Command::Export(args) => reading(stop, move || export::execute(&args)).await,
         Command::Report(args) => reading(stop, move || report::execute(&args)).await,
-        Command::Baseline(args) => reading(stop, move || baseline::execute(args)).await,
+        Command::Baseline { command } => reading(stop, move || baseline::execute(command)).await,
         Command::Compare(args) => reading(stop, move || compare::execute(&args)).await,
         Command::Articles(args) => reading(stop, move || articles::execute(&args)).await,
         Command::Torture(args) => torture::execute(args, stop).await,
         Command::Explore(args) => explore::execute(*args, stop).await,
-        Command::Schema(args) => texts::schema(&args),
-        Command::Driver(args) => driver_check::execute(*args, stop).await,
-        Command::Ensemble(args) => ensemble::execute(args, stop).await,
+        Command::Schema { of } => texts::schema(of),
+        Command::Driver { command: DriverCommands::Check(args) } => driver_check::execute(*args, stop).await,
+        Command::Driver { command: DriverCommands::New(args) } => driver_new::execute(&args),
+        Command::Ensemble { command } => ensemble::execute(command, stop).await,
         Command::Clean(args) => clean::execute(args, stop).await,
-        Command::Completions(args) => texts::completions(&args),
-        Command::Man(args) => texts::man(&args),
+        Command::Completions { shell } => texts::completions(shell),
+        Command::Man { command, out } => texts::man(command.as_deref(), out.as_deref()),
     }
 }
 

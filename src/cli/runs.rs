@@ -13,10 +13,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
 use super::run::progress::Progress;
 use super::run::sharing::Sharing;
-use super::shared_args::{AccessArgs, CountingWhen, GeneratorArgs, OpeningArgs, PlaceArgs, SASL_PASSWORD};
-use super::worker_args::JobArgs;
+use super::shared_args::{
+    AccessArgs, CountingWhen, GeneratorArgs, JobArgs, OpeningArgs, PlaceArgs, SASL_PASSWORD,
+};
 use super::{drivers, output};
-use crate::run::series::RunPlace;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_load::{Environment, Job, LoadLimits, Workspace};
@@ -67,7 +67,7 @@ impl ReadyEnsemble {
         &self,
         program: &Path,
         scenario: &Path,
-        place: &RunPlace,
+        place: &Path,
         mut generator: GeneratorArgs,
         job: Option<JobOptions>,
         more: Vec<OsString>,
@@ -82,10 +82,10 @@ impl ReadyEnsemble {
             }
             Some(JobOptions { name, workers, parts }) => {
                 words.extend(["worker".into(), scenario.into()]);
-                words.extend(["--run-id".into(), place.name.clone().into()]);
+                words.extend(["--run-id".into(), place.file_name().unwrap_or_default().into()]);
                 words.extend(["--job".into(), name.into(), "--out".into(), parts.into()]);
                 words.extend(["--index".into(), "0".into(), "--of".into(), workers.to_string().into()]);
-                words.extend(["--merge-into".into(), place.directory().into()]);
+                words.extend(["--merge-into".into(), place.into()]);
             }
         }
         words.extend(generator.words().into_iter().chain(more));
@@ -189,7 +189,7 @@ impl GeneratorArgs {
     }
 }
 
-pub fn run_apart(scenario: &Path, place: &RunPlace, more: Vec<OsString>) -> Result<Command, Error> {
+pub fn run_apart(scenario: &Path, place: &Path, more: Vec<OsString>) -> Result<Command, Error> {
     let mut command = Command::new(own_program()?);
     command.arg("run").arg(scenario).args(options_of(place)).arg("--no-progress").args(more);
     Ok(without_extras(command))
@@ -209,8 +209,10 @@ pub fn alike(place: &PlaceArgs, opening: &OpeningArgs) -> Vec<OsString> {
     words
 }
 
-fn options_of(place: &RunPlace) -> [OsString; 4] {
-    ["--run-id".into(), place.name.clone().into(), "--out".into(), place.parent.clone().into()]
+/// Options for a run with its results in this directory.
+fn options_of(place: &Path) -> [OsString; 4] {
+    let (parent, name) = (place.parent().unwrap_or(place), place.file_name().unwrap_or_default());
+    ["--run-id".into(), name.into(), "--out".into(), parent.into()]
 }
 
 pub fn with_paths(options: &[(&str, &Option<PathBuf>)]) -> Vec<OsString> {

@@ -220,6 +220,18 @@ impl CountingWhen {
     }
 }
 
+/// Workers that share each run of a series.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Load from several machines (docs/operating.md)")]
+pub struct JobArgs {
+    /// Execute each run with this many workers: this process and those started with `worker --follow NAME`
+    #[arg(long, value_name = "N", requires_all = ["job", "connect"], value_parser = clap::value_parser!(u16).range(2..=1_000))]
+    pub workers: Option<u16>,
+    /// Name by which these workers find it
+    #[arg(long, value_name = "NAME", requires = "workers", value_parser = run_id)]
+    pub job: Option<String>,
+}
+
 /// How the results of a run are judged and shown.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConcludingArgs {

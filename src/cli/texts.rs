@@ -4,7 +4,7 @@
 //! fields, and those that are also written to files. Fields that appear only in a command's answer are listed here with
 //! their types; a test compares them with real answers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap_complete::Shell;
@@ -13,7 +13,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{SchemaGenerator, schema_for};
 use serde_json::{Map, Value, json};
 
-use super::args::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
+use super::args::SchemaOf;
 use super::baseline::Listed;
 use super::output::{self, Envelope};
 use super::scenario_source::SHIPPED;
@@ -33,8 +33,8 @@ use zklockbench_report::Summary;
 use zklockbench_results::{CalibrationFile, RunFile, TrialFile};
 use zklockbench_scenario::{Preview, did_you_mean};
 
-pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
-    let Some(shell) = args.shell.or_else(Shell::from_env) else {
+pub fn completions(shell: Option<Shell>) -> Result<Exit, Error> {
+    let Some(shell) = shell.or_else(Shell::from_env) else {
         let all = Shell::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         return Err(Error::usage(format!("name the shell: {all}; e.g. zklockbench completions bash")));
     };
@@ -94,9 +94,9 @@ const VARIABLES: [(&str, &str); 11] = [
     ("NO_COLOR", "Set to anything: no colours."),
 ];
 
-pub fn man(args: &ManArgs) -> Result<Exit, Error> {
+pub fn man(command: Option<&str>, out: Option<&Path>) -> Result<Exit, Error> {
     let failed = |error: std::io::Error| Error::environment(format!("cannot write the page: {error}"));
-    match (&args.command, &args.out) {
+    match (command, out) {
         (_, Some(directory)) => {
             std::fs::create_dir_all(directory).map_err(Error::cannot("create", directory))?;
             clap_mangen::generate_to(super::definition(), directory).map_err(failed)?;
@@ -159,8 +159,8 @@ fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()
     Ok(())
 }
 
-pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
-    match args.of {
+pub fn schema(of: SchemaOf) -> Result<Exit, Error> {
+    match of {
         SchemaOf::Scenario => {
             output::json(&zklockbench_scenario::schema(&zklockbench_locks::cards(), &fault::cards()))?
         }

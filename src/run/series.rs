@@ -55,29 +55,10 @@ pub struct Opening<'a> {
     pub resume: Option<&'a Path>,
     /// The question of the series, which must be the same when it is resumed.
     pub asked: Value,
-    pub folders: Folders,
-    /// Whether run names must be unique across series, because they share an ensemble.
-    pub shares_ensemble: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunPlace {
-    pub parent: PathBuf,
-    pub name: String,
-}
-
-impl RunPlace {
-    pub fn directory(&self) -> PathBuf {
-        self.parent.join(&self.name)
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct Folders {
+    /// Folder of the runs. The runs of a series that shares an ensemble need names that are unique across series; their output
+    /// and scenarios are in other folders.
     pub runs: &'static str,
-    /// Folder of the runs' output.
-    pub logs: &'static str,
-    pub scenarios: &'static str,
+    pub shares_ensemble: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -107,7 +88,10 @@ struct ListedRun {
 /// Several runs in one directory, with their scenarios and their output.
 pub struct Series {
     path: PathBuf,
-    folders: Folders,
+    runs: &'static str,
+    /// Folders of the runs' output and scenarios.
+    logs: &'static str,
+    scenarios: &'static str,
     /// Lock held while the series runs; `None` on a file system without locks.
     _lock: Option<File>,
     file: SeriesFile,
@@ -184,17 +168,20 @@ impl Series {
                 (path, begun(opening, started_at))
             }
         };
+        let runs = opening.runs;
+        let (logs, scenarios) = if opening.shares_ensemble { ("logs", "scenarios") } else { (runs, runs) };
         let mut series = Self {
             is_new: opening.resume.is_none(),
             _lock: lock(&path)?,
             path,
-            folders: opening.folders,
+            runs,
+            logs,
+            scenarios,
             spent_before: file.spent_us,
             began: Instant::now(),
             file,
             prefix,
         };
-        let Folders { runs, logs, scenarios } = opening.folders;
         [runs, logs, scenarios, layout::SERVER_LOGS].iter().try_for_each(|name| series.check(name))?;
         // Written before anything runs, so that a killed series can be resumed.
         series.write()?;
@@ -225,7 +212,7 @@ impl Series {
     }
 
     fn said(&self, name: &str) -> Result<PathBuf, Error> {
-        Ok(self.folder(self.folders.logs)?.join(format!("{name}.txt")))
+        Ok(self.folder(self.logs)?.join(format!("{name}.txt")))
     }
 
     pub fn started_at(&self) -> SystemTime {
@@ -271,10 +258,10 @@ impl Series {
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         let name = format!("{key}.toml");
         if !self.has(key) {
-            let file = self.folder(self.folders.scenarios)?.join(name);
+            let file = self.folder(self.scenarios)?.join(name);
             return zklockbench_results::replace(&file, text.as_bytes()).map(|()| file);
         }
-        let folder = self.path.join(self.folders.scenarios);
+        let folder = self.path.join(self.scenarios);
         let file = folder.join(&name);
         match disk::read(&folder, &name, MIB) {
             Ok(before) if before == text.as_bytes() => Ok(file),
@@ -291,26 +278,16 @@ impl Series {
         free(&self.path.join(layout::SERVER_LOGS), of)
     }
 
-    /// Runs a command as the run with this key, unless that is listed. Asks it to end when `stop` is
-    /// cancelled.
+    /// Runs a command, which takes the directory for its results, as the run with this key, unless that is listed. Lists it with a
+    /// note for [`Series::note`]. Asks it to end when `stop` is cancelled.
     pub async fn run(
         &mut self,
         key: &str,
-        command: impl FnOnce(&RunPlace) -> Result<Command, Error>,
-        stop: &CancellationToken,
-    ) -> Result<DoneRun, Error> {
-        self.run_noting(key, &Value::Null, command, stop).await
-    }
-
-    /// Like [`Series::run`]; lists the run with a note for [`Series::note`].
-    pub async fn run_noting(
-        &mut self,
-        key: &str,
         note: &impl Serialize,
-        command: impl FnOnce(&RunPlace) -> Result<Command, Error>,
+        command: impl FnOnce(&Path) -> Result<Command, Error>,
         stop: &CancellationToken,
     ) -> Result<DoneRun, Error> {
-        let runs = self.folder(self.folders.runs)?;
+        let runs = self.folder(self.runs)?;
         if let Some(ListedRun { directory, exit_code, took_us, .. }) = self.file.runs.get(key) {
             let ended = ChildEnd { code: *exit_code, took: Duration::from_micros(*took_us) };
             return Ok(DoneRun { directory: runs.join(directory), said: self.said(directory)?, ended });
@@ -321,9 +298,8 @@ impl Series {
         self.is_new = false;
         let directory = free(&runs, &format!("{}{key}", self.prefix));
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let place = RunPlace { parent: runs, name: name.clone() };
         let said = self.said(&name)?;
-        let ended = run_child(command(&place)?, &said, stop).await;
+        let ended = run_child(command(&directory)?, &said, stop).await;
         // A run that was stopped or left nothing is worth another attempt.
         if let Ok(ChildEnd { code, took }) = &ended
             && directory.is_dir()
@@ -469,8 +445,6 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    const FOLDERS: Folders = Folders { runs: "runs", logs: "logs", scenarios: "scenarios" };
-
     fn opening<'a>(parent: &'a Path, resume: Option<&'a Path>, asked: &str) -> Opening<'a> {
         Opening {
             command: "ab",
@@ -479,19 +453,19 @@ mod tests {
             is_dated: true,
             resume,
             asked: asked.into(),
-            folders: FOLDERS,
+            runs: "runs",
             shares_ensemble: true,
         }
     }
 
     /// Command that leaves a directory, as a run does.
-    fn leaves(place: &RunPlace) -> Result<Command, Error> {
+    fn leaves(directory: &Path) -> Result<Command, Error> {
         let mut command = Command::new("mkdir");
-        command.arg(place.directory());
+        command.arg(directory);
         Ok(command)
     }
 
-    fn must_not_run(_: &RunPlace) -> Result<Command, Error> {
+    fn must_not_run(_: &Path) -> Result<Command, Error> {
         panic!("it is run again")
     }
 
@@ -500,17 +474,17 @@ mod tests {
         // Given a series in which one run has ended and another has left nothing
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x\ny")).unwrap();
-        let first = series.run("001", leaves, &stop).await.unwrap();
-        series.run("002", |_| Ok(Command::new("false")), &stop).await.unwrap();
+        let first = series.run("001", &(), leaves, &stop).await.unwrap();
+        series.run("002", &(), |_| Ok(Command::new("false")), &stop).await.unwrap();
         let path = series.path().to_owned();
         drop(series);
         // When it is resumed
         let mut series = Series::open(&opening(parent.path(), Some(&path), "x\ny")).unwrap();
         // Then the first run is as it was, and the second is tried again, under a new name
-        let again = series.run("001", must_not_run, &stop).await.unwrap();
+        let again = series.run("001", &(), must_not_run, &stop).await.unwrap();
         assert_eq!((again.directory, again.ended.code), (first.directory, Some(0)));
         assert!(!series.has("002"));
-        let second = series.run("002", leaves, &stop).await.unwrap();
+        let second = series.run("002", &(), leaves, &stop).await.unwrap();
         assert!(second.results("it", None).is_ok());
         assert_eq!((series.count(), series.resumed_after()), (2, &[1][..]));
     }
@@ -519,7 +493,7 @@ mod tests {
     async fn series_resumes_only_with_the_same_question_and_once_at_a_time() {
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x")).unwrap();
-        series.run("001", leaves, &stop).await.unwrap();
+        series.run("001", &(), leaves, &stop).await.unwrap();
         let path = series.path().to_owned();
         let told =
             |asked| Series::open(&opening(parent.path(), Some(&path), asked)).err().unwrap().to_string();

@@ -7,7 +7,7 @@ use crate::support::json_schema::Schema;
 use crate::support::records;
 use zklockbench_analysis::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, FILE,
-    FigureQuestion, Length, Next, Progress, RunRecord, SideRecord, Sides, Silence, Turn, compare,
+    FigureQuestion, Length, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
 use zklockbench_analysis::compare::{ComparisonVerdict as Found, Regression, Terms};
 use zklockbench_core::measure::Outcome;
@@ -109,10 +109,8 @@ fn intervals_miss_the_true_value_in_one_of_twenty_comparisons_that_stop_once_the
             let terms = Terms { alpha: length.share(done as u32, 0), ..terms() };
             let found = compare(&[question("wait.p50")], &blocks[..done], 8, &terms).remove(0).ratio.unwrap();
             let half_widths = [found.half_width()];
-            let so_far = Progress { done: done as u32, spoiled: 0, half_widths: &half_widths };
-            match length.after(so_far) {
-                Next::Another => {}
-                end => return (end == Next::Enough && done < 20, found.contains(1.1)),
+            if length.is_over(done as u32, 0, &half_widths) {
+                return (done < 20, found.contains(1.1));
             }
         }
         unreachable!()

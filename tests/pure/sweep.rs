@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::sweep::{
-    Ask, At, Collapse, Decision, Edge, Finding, Next, Over, Sample, Series, State, Step, Why, find, next,
+    Ask, At, Collapse, Decision, Edge, Ending, Finding, Over, Sample, Series, State, Step, Why, find, next,
     samples,
 };
 use zklockbench_record::{FaultRecord, Reading};
@@ -69,15 +69,15 @@ impl<'a> Machine<'a> {
     }
 
     /// Sweeps until every question is answered, or for this many runs of a second each.
-    fn sweep(&mut self, ask: &Ask, runs: u32) -> (Vec<Sample>, Vec<Step>, Next) {
+    fn sweep(&mut self, ask: &Ask, runs: u32) -> (Vec<Sample>, Vec<Step>, Ending) {
         let (mut samples, mut steps) = (Vec::new(), Vec::new());
         for run in 1.. {
             match next(ask, &samples, &|_| 1.0, f64::from(runs + 1 - run)) {
-                Next::Run(step) => {
+                Ok(step) => {
                     samples.extend(self.measure(&step, run));
                     steps.push(step);
                 }
-                end => return (samples, steps, end),
+                Err(end) => return (samples, steps, end),
             }
         }
         unreachable!()
@@ -157,15 +157,15 @@ fn the_range_is_covered_upwards_before_it_is_refined() {
     assert_eq!(steps.iter().map(|step| step.at.x).collect::<Vec<_>>(), ask.grid);
     assert!(steps.iter().all(|step| step.why == Why::Cover && step.strategies.len() == 3));
     assert_eq!(samples.len(), 21);
-    assert_eq!(end, Next::NoTime { covered: true });
+    assert_eq!(end, Ending::OutOfTime);
 }
 
 #[test]
 fn points_beyond_the_budget_are_skipped_and_the_uncovered_range_is_reported() {
     let ask = ask("contenders=1..1000", None);
     let cost = |step: &Step| step.at.x;
-    assert!(matches!(next(&ask, &[], &cost, 5.0), Next::Run(Step { at: At { x: 1.0, .. }, .. })));
-    assert_eq!(next(&ask, &[], &cost, 0.5), Next::NoTime { covered: false });
+    assert!(matches!(next(&ask, &[], &cost, 5.0), Ok(Step { at: At { x: 1.0, .. }, .. })));
+    assert_eq!(next(&ask, &[], &cost, 0.5), Err(Ending::NotCovered));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn without_objective_or_collapse_points_stay_on_the_grid() {
     let (grows, p99) = (|n: f64| 10.0 * n.min(40.0), |_: f64| 1_000.0);
     let ask = ask("contenders=1..1000", None);
     let (samples, _, end) = Machine::of(&grows, &p99).sweep(&ask, 200);
-    assert_eq!((values(&samples), end), (ask.grid.clone(), Next::Enough));
+    assert_eq!((values(&samples), end), (ask.grid.clone(), Ending::Complete));
     let finding = found(&ask, &samples);
     assert!(matches!(finding.collapse, Collapse::NotFound { saturated_at: None, .. }));
 }
@@ -387,7 +387,7 @@ proptest! {
         // With only the finished samples, the same step follows.
         let known: Vec<Sample> = samples.iter().filter(|sample| (sample.run as usize) <= stop).cloned().collect();
         let left = (60 - stop) as f64;
-        prop_assert_eq!(next(&ask, &known, &|_| 1.0, left), Next::Run(steps[stop].clone()));
+        prop_assert_eq!(next(&ask, &known, &|_| 1.0, left), Ok(steps[stop].clone()));
         // And there are no more repetitions than allowed.
         let mut count: BTreeMap<u64, usize> = BTreeMap::new();
         samples.iter().for_each(|sample| *count.entry(sample.at.x.to_bits()).or_default() += 1);

@@ -8,6 +8,7 @@ pub mod args;
 mod side;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -20,13 +21,13 @@ use super::runs::{ReadyEnsemble, SeriesEnd, expected, how_to_resume, tell_resume
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
 use zklockbench_analysis::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FILE, FigureQuestion,
-    Length, Next, Progress, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, compare,
+    Length, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
 use zklockbench_analysis::compare::{Terms, losses};
 use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
 use zklockbench_stats::{Design, Interval};
 
-use crate::run::series::{Folders, Opening, RunPlace, Series};
+use crate::run::series::{Opening, Series};
 use args::AbArgs;
 use side::{BySide, Side, compared_drivers, questions};
 use zklockbench_core::clock::micros;
@@ -70,7 +71,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         is_dated: true,
         resume: args.resume.as_deref(),
         asked: asked(&args, &a, &b),
-        folders: FOLDERS,
+        runs: RUNS,
         shares_ensemble: true,
     })?;
     // All runs of a block share one ensemble.
@@ -78,30 +79,29 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);
     series.forget(|listed| Turn::ALL.iter().any(|turn| listed == key(whole, *turn)));
     tell_resumed(series.count(), args.opening.quiet);
-    let sides = BySide { a, b };
-    let mut places =
-        ComparedEnsembles { opened: BTreeMap::new(), described: BTreeMap::new(), shared, access };
-    for turn in Turn::ALL {
-        let side = sides.of(turn);
-        if !places.is_opened_anew(turn, side) && places.owner(turn, side) == turn {
-            places.open(turn, side, &args, &series, stop).await?;
-        }
-    }
     let mut under_way = ComparisonInProgress {
-        seed: sides.a.scenario().seed,
+        seed: a.scenario().seed,
         terms: terms(&args.judging),
         args,
-        sides,
+        sides: BySide { a, b },
         questions,
         length,
         estimate,
         series,
-        places,
+        shared,
+        access,
+        opened: BTreeMap::new(),
+        described: BTreeMap::new(),
         counted: Vec::new(),
         blocks: Vec::new(),
         answers: Vec::new(),
         judged: BySide { a: Verdict::Held, b: Verdict::Held },
     };
+    for turn in Turn::ALL {
+        if !under_way.is_opened_anew(turn) && under_way.owner(turn) == turn {
+            under_way.open(turn, stop).await?;
+        }
+    }
     let ran = under_way.run(stop).await;
     under_way.conclude(ran.map_or_else(
         |error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted),
@@ -231,8 +231,6 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
     ));
 }
 
-const FOLDERS: Folders = Folders { runs: RUNS, logs: "logs", scenarios: "scenarios" };
-
 fn key(block: u32, turn: Turn) -> String {
     format!("{block:03}-{}", turn.name())
 }
@@ -254,65 +252,12 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
     json!({ "a": of(a), "b": of(b), "threads": args.generator.threads })
 }
 
-/// The open ensembles.
+/// A comparison in progress.
 ///
 /// Servers differ by chance from one start to the next (where the leader is, how their memory is laid out), and that
 /// must not look like a difference between the sides. So sides that share an ensemble use it without a restart.
 /// Otherwise, both ensembles are reopened for each block, and A's twice, so that these differences vary between blocks,
 /// and between A and the second A.
-struct ComparedEnsembles {
-    opened: BTreeMap<Turn, ReadyEnsemble>,
-    /// Description of each ensemble when it was first opened.
-    described: BTreeMap<Turn, (EnsembleInfo, Floor)>,
-    shared: bool,
-    access: Access,
-}
-
-impl ComparedEnsembles {
-    fn owner(&self, turn: Turn, side: &Side) -> Turn {
-        match turn {
-            _ if self.shared => Turn::A,
-            Turn::Again if !side.scenario().ensemble.is_local() => Turn::A,
-            turn => turn,
-        }
-    }
-
-    fn is_opened_anew(&self, turn: Turn, side: &Side) -> bool {
-        !self.shared && self.owner(turn, side) == turn && side.has_own_servers()
-    }
-
-    async fn open(
-        &mut self,
-        turn: Turn,
-        side: &Side,
-        args: &AbArgs,
-        series: &Series,
-        stop: &CancellationToken,
-    ) -> Result<(), Error> {
-        let logs = series.server_logs(turn.name());
-        let opening = opening(args, side, self.shared);
-        let ready = ReadyEnsemble::open(side.scenario(), &opening, self.access.clone(), logs, stop).await?;
-        self.described.entry(turn).or_insert_with(|| (ready.ensemble.clone(), ready.floor.clone()));
-        self.opened.insert(turn, ready);
-        Ok(())
-    }
-
-    fn of(&self, turn: Turn, side: &Side) -> Result<&ReadyEnsemble, Error> {
-        let missing = || Error::environment(format!("the ensemble of {} isn't open", turn.title()));
-        self.opened.get(&self.owner(turn, side)).ok_or_else(missing)
-    }
-
-    fn ended(&self) -> Option<String> {
-        self.opened.values().find_map(|ready| ready.opened.ended())
-    }
-
-    fn close(&mut self, turn: Turn) {
-        if let Some(ready) = self.opened.remove(&turn) {
-            ready.close();
-        }
-    }
-}
-
 struct ComparisonInProgress {
     args: AbArgs,
     sides: BySide<Side>,
@@ -322,7 +267,12 @@ struct ComparisonInProgress {
     length: Length,
     estimate: Estimate,
     series: Series,
-    places: ComparedEnsembles,
+    /// Whether both sides use one ensemble.
+    shared: bool,
+    access: Access,
+    opened: BTreeMap<Turn, ReadyEnsemble>,
+    /// Description of each ensemble when it was first opened.
+    described: BTreeMap<Turn, (EnsembleInfo, Floor)>,
     /// Requests counted on the wire in the first block.
     counted: Vec<CountedCell>,
     blocks: Vec<BlockRecord>,
@@ -359,14 +309,40 @@ impl BlockRun {
 }
 
 impl ComparisonInProgress {
+    /// The turn whose ensemble this one uses.
+    fn owner(&self, turn: Turn) -> Turn {
+        match turn {
+            _ if self.shared => Turn::A,
+            Turn::Again if !self.sides.a.scenario().ensemble.is_local() => Turn::A,
+            turn => turn,
+        }
+    }
+
+    fn is_opened_anew(&self, turn: Turn) -> bool {
+        !self.shared && self.owner(turn) == turn && self.sides.of(turn).has_own_servers()
+    }
+
+    async fn open(&mut self, turn: Turn, stop: &CancellationToken) -> Result<(), Error> {
+        let (side, access) = (self.sides.of(turn), self.access.clone());
+        let logs = self.series.server_logs(turn.name());
+        let opening = opening(&self.args, side, self.shared);
+        let ready = ReadyEnsemble::open(side.scenario(), &opening, access, logs, stop).await?;
+        self.described.entry(turn).or_insert_with(|| (ready.ensemble.clone(), ready.floor.clone()));
+        self.opened.insert(turn, ready);
+        Ok(())
+    }
+
+    fn close(&mut self, turn: Turn) {
+        self.opened.remove(&turn).into_iter().for_each(ReadyEnsemble::close);
+    }
+
     async fn run(&mut self, stop: &CancellationToken) -> Result<(), Error> {
         let mut number = 1;
         loop {
             self.block(Block::of(self.seed, number), stop).await?;
             let file = self.file(&SeriesEnd::of(Ending::GoingOn));
             file.write(self.series.path())?;
-            let half_widths = half_widths(&file);
-            if self.length.after(self.progress(&half_widths)) != Next::Another {
+            if self.length.is_over(self.done(), self.spoiled(), &half_widths(&file)) {
                 return Ok(());
             }
             number += 1;
@@ -375,19 +351,17 @@ impl ComparisonInProgress {
 
     async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
         let ran_before = Turn::ALL.iter().all(|turn| self.series.has(&key(block.number, *turn)));
-        let is_anew = |turn: &Turn| self.places.is_opened_anew(*turn, self.sides.of(*turn));
-        let anew: Vec<Turn> = block.order.into_iter().filter(is_anew).collect();
+        let anew: Vec<Turn> = block.order.into_iter().filter(|turn| self.is_opened_anew(*turn)).collect();
         // A block that has already run needs only the description of its ensembles.
-        let is_needed = !ran_before || self.places.described.is_empty();
+        let is_needed = !ran_before || self.described.is_empty();
         for turn in anew.iter().filter(|_| is_needed) {
-            let side = self.sides.of(*turn);
-            self.places.open(*turn, side, &self.args, &self.series, stop).await?;
+            self.open(*turn, stop).await?;
         }
         let mut done = Vec::new();
         for turn in block.order {
             done.push(self.run_one(&block, turn, stop).await?);
         }
-        anew.into_iter().for_each(|turn| self.places.close(turn));
+        anew.into_iter().for_each(|turn| self.close(turn));
         let of = |question: &FigureQuestion, turn: Turn| {
             let run = done.iter().find(|one| one.record.turn == turn);
             let silent = || Err(Silence::Unknown("it did not run".to_owned()));
@@ -425,17 +399,20 @@ impl ComparisonInProgress {
         let side = self.sides.of(turn);
         let AbArgs { scenario, generator, .. } = &self.args;
         let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
-        let command = |place: &RunPlace| {
-            let ensemble = self.places.of(turn, side)?;
+        let (owner, opened) = (self.owner(turn), &self.opened);
+        let command = |place: &Path| {
+            let missing = || Error::environment(format!("the ensemble of {} isn't open", turn.title()));
+            let ensemble = opened.get(&owner).ok_or_else(missing)?;
             let (program, changes) = (&side.program.path, side.changes(block.seed));
             let mut run = ensemble.run(program, scenario, place, generator, None, changes);
             side.drivers.iter().for_each(|drivers| drivers.pass_on(&mut run));
             Ok(run)
         };
-        let run = self.series.run(&key(block.number, turn), command, stop).await?;
+        let run = self.series.run(&key(block.number, turn), &(), command, stop).await?;
         // A run without results ends the comparison: another attempt would most likely end in the same way.
         let which = format!("{} of block {}", turn.title(), block.number);
-        let stored = zklockbench_results::read(run.results(&which, self.places.ended())?)?;
+        let ended = self.opened.values().find_map(|ready| ready.opened.ended());
+        let stored = zklockbench_results::read(run.results(&which, ended)?)?;
         let name = run.directory.file_name().unwrap_or_default().to_string_lossy();
         let record = RunRecord {
             turn,
@@ -460,10 +437,6 @@ impl ComparisonInProgress {
             true if is_compared || (block.number == 1 && turn != Turn::Again) => CountingWhen::Always,
             _ => CountingWhen::Never,
         }
-    }
-
-    fn progress<'a>(&self, half_widths: &'a [Option<f64>]) -> Progress<'a> {
-        Progress { done: self.done(), spoiled: self.spoiled(), half_widths }
     }
 
     fn done(&self) -> u32 {
@@ -545,16 +518,16 @@ impl ComparisonInProgress {
 
     fn side(&self, turn: Turn) -> SideRecord {
         let (side, judged) = (self.sides.of(turn), self.judged.of(turn));
-        let owner = self.places.owner(turn, side);
+        let owner = self.owner(turn);
         let unopened = || (EnsembleInfo::default(), Floor::not_measured("the ensemble was not opened"));
-        let (ensemble, floor) = self.places.described.get(&owner).cloned().unwrap_or_else(unopened);
+        let (ensemble, floor) = self.described.get(&owner).cloned().unwrap_or_else(unopened);
         SideRecord {
             differs: side.differs.clone(),
             program: side.program.path.clone(),
             program_version: side.program.version.clone(),
             drivers: side.recorded_drivers(),
             scenario_text: side.file.text.clone(),
-            opened_anew: self.places.is_opened_anew(owner, side),
+            opened_anew: self.is_opened_anew(owner),
             ensemble,
             floor,
             judged: judged.clone(),
@@ -563,9 +536,9 @@ impl ComparisonInProgress {
 
     fn conclude(self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         let file = self.file(&end);
-        let Self { args, series, mut places, .. } = self;
+        let Self { args, series, opened, .. } = self;
         let written = file.write(series.path());
-        Turn::ALL.into_iter().for_each(|turn| places.close(turn));
+        opened.into_values().for_each(ReadyEnsemble::close);
         written?;
         let directory = series.path();
         if !args.no_charts {

@@ -10,7 +10,6 @@ pub mod question;
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command as Process;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -22,15 +21,15 @@ use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{
     AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, alike, expected, how_to_resume,
-    leading, own_program, run_apart, tell_resumed, to_resume,
+    leading, own_program, run_apart, tell_resumed, to_resume, with_paths,
 };
 use super::shared_args::GeneratorArgs;
 use zklockbench_analysis::sweep::{
-    Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, Why, find, next, samples,
+    Ask, At, Ending, FILE, POINTS, RunRecord, Sample, State, Step, SweepFile, find, next, samples,
 };
 use zklockbench_locks::DrivenLocks;
 
-use crate::run::series::{DoneRun, Folders, Opening, RunPlace, Series};
+use crate::run::series::{DoneRun, Opening, Series};
 use question::{SweepArgs, SweepQuestion, announcement};
 use zklockbench_core::clock::micros;
 use zklockbench_core::error::{Error, Exit};
@@ -45,7 +44,6 @@ const START: f64 = 14.0;
 const COVERING: f64 = 0.3;
 /// Half the range of a point's throughputs, as a share, above which it is repeated.
 const PRECISE: f64 = 0.1;
-const FOLDERS: Folders = Folders { runs: POINTS, logs: "logs", scenarios: "scenarios" };
 
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let question = SweepQuestion::read(&args)?;
@@ -71,14 +69,40 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         is_dated: args.run_id.is_none(),
         resume: args.resume.as_deref().or(named.as_deref()),
         asked: asked(&args, &question),
-        folders: FOLDERS,
+        runs: POINTS,
         shares_ensemble: true,
     })?;
     if !args.opening.quiet {
         output::note(&announcement(&question, &ask.grid, budget));
     }
     tell_resumed(series.count(), args.opening.quiet);
-    let file = begun(&question, &ask, budget, series.started_at(), args.generator.threads);
+    let started_at = series.started_at();
+    let file = SweepFile {
+        schema_version: FILE.version,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        tool_commit: tool_commit(),
+        scenario: scenario.name.clone(),
+        scenario_text: question.text.clone(),
+        load: scenario.load.name().into(),
+        over: question.over.clone(),
+        grid: ask.grid.clone(),
+        strategies: ask.strategies.clone(),
+        objective: ask.objective.clone(),
+        seed: scenario.seed,
+        budget_us: micros(budget),
+        spent_us: 0,
+        points_at_most,
+        threads: args.generator.threads,
+        host: host::describe(),
+        ensembles: Vec::new(),
+        started_at,
+        written_at: started_at,
+        ending: Ending::GoingOn,
+        why: None,
+        findings: Vec::new(),
+        runs: Vec::new(),
+        samples: Vec::new(),
+    };
     let mut under_way = SweepInProgress { args, question, ask, file, series, ensemble: None };
     let measured = leading(&under_way.args.job.clone(), under_way.target(), under_way.measure(stop)).await;
     under_way.conclude(
@@ -93,41 +117,6 @@ fn asked(args: &SweepArgs, question: &SweepQuestion) -> Value {
     json!({ "scenario": text, "over": over, "objective": objective, "threads": args.generator.threads })
 }
 
-fn begun(
-    question: &SweepQuestion,
-    ask: &Ask,
-    budget: Duration,
-    started_at: SystemTime,
-    threads: Option<u16>,
-) -> SweepFile {
-    SweepFile {
-        schema_version: FILE.version,
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        tool_commit: tool_commit(),
-        scenario: question.scenario.name.clone(),
-        scenario_text: question.text.clone(),
-        load: question.scenario.load.name().into(),
-        over: question.over.clone(),
-        grid: ask.grid.clone(),
-        strategies: ask.strategies.clone(),
-        objective: ask.objective.clone(),
-        seed: question.scenario.seed,
-        budget_us: micros(budget),
-        spent_us: 0,
-        points_at_most: ask.points_at_most,
-        threads,
-        host: host::describe(),
-        ensembles: Vec::new(),
-        started_at,
-        written_at: started_at,
-        ending: Ending::GoingOn,
-        why: None,
-        findings: Vec::new(),
-        runs: Vec::new(),
-        samples: Vec::new(),
-    }
-}
-
 /// The initial values: fewer if covering the whole range would take too much of the time.
 fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> {
     let over = &question.over[0];
@@ -135,10 +124,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
     let beside = question.beside();
     let cost = |grid: &[f64]| -> f64 {
         let each = beside.iter().flat_map(|beside| grid.iter().map(move |x| At { x: *x, beside: *beside }));
-        each.map(|at| {
-            estimate(question, &Step { at, strategies: question.strategies.clone(), why: Why::Cover })
-        })
-        .sum()
+        each.map(|at| estimate(question, at, &question.strategies)).sum()
     };
     while grid.len() > at_most.max(2) || grid.len() > 4 && cost(&grid) > COVERING * budget.as_secs_f64() {
         let fewer = over.spaced(grid.len() - 1);
@@ -152,8 +138,8 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
 }
 
 /// Duration of a run in seconds, estimated from the scenario alone.
-fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
-    question.step(step).map_or(AROUND_A_RUN, |(_, scenario)| expected(&scenario)).as_secs_f64()
+fn estimate(question: &SweepQuestion, at: At, strategies: &[String]) -> f64 {
+    question.point(at, strategies).map_or(AROUND_A_RUN, |(_, scenario)| expected(&scenario)).as_secs_f64()
 }
 
 struct SweepEnsemble {
@@ -192,10 +178,8 @@ impl SweepInProgress {
             }
             let left = self.file.budget_us as f64 / 1e6 - self.series.spent().as_secs_f64();
             let step = match next(&self.ask, &self.file.samples, &|step| self.cost(step), left) {
-                Next::Run(step) => step,
-                Next::Enough => return Ok(Ending::Complete),
-                Next::NoTime { covered: true } => return Ok(Ending::OutOfTime),
-                Next::NoTime { covered: false } => return Ok(Ending::NotCovered),
+                Ok(step) => step,
+                Err(ending) => return Ok(ending),
             };
             self.step(number, step, stop).await?;
             self.refresh(SeriesEnd::of(Ending::GoingOn));
@@ -217,13 +201,12 @@ impl SweepInProgress {
         let far =
             |at: At| (at.x / step.at.x).ln().abs() + if at.beside == step.at.beside { 0.0 } else { 10.0 };
         let nearest = self.file.runs.iter().min_by(|one, other| far(one.at).total_cmp(&far(other.at)));
-        let correction = nearest.map_or(1.0, |run| {
-            let same = Step { at: run.at, strategies: run.strategies.clone(), why: Why::Repeat };
-            run.took_us as f64 / 1e6 / estimate(&self.question, &same)
-        });
+        let correction = nearest
+            .map_or(1.0, |run| run.took_us as f64 / 1e6 / estimate(&self.question, run.at, &run.strategies));
         let changes =
             self.ensemble.as_ref().is_none_or(|open| open.servers != self.question.servers(step.at));
-        estimate(&self.question, step) * correction + if changes { START } else { 0.0 }
+        let estimated = estimate(&self.question, step.at, &step.strategies);
+        estimated * correction + if changes { START } else { 0.0 }
     }
 
     async fn open(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
@@ -233,7 +216,7 @@ impl SweepInProgress {
             return Ok(());
         }
         self.leave();
-        let (_, scenario) = self.question.step(step)?;
+        let (_, scenario) = self.question.point(step.at, &step.strategies)?;
         let logs = self.series.server_logs("0");
         let access = self.args.opening.access.access(self.args.overrides.unnamed(&scenario))?;
         let ready = ReadyEnsemble::open(&scenario, &self.args.opening, access, logs, stop).await?;
@@ -261,27 +244,39 @@ impl SweepInProgress {
         point: MeasuredPoint,
         stop: &CancellationToken,
     ) -> Result<(), Error> {
-        let (key, step) = (key(number), point.step());
-        let (text, _) = self.question.step(&step)?;
+        let key = key(number);
+        let (text, _) = self.question.point(point.at, &point.strategies)?;
         let scenario = self.series.scenario(&key, &text)?;
         let seed = self.file.seed.wrapping_add(u64::from(number)) % super::shared_args::SEEDS;
         let Self { series, ensemble, args, .. } = self;
-        let command = |place: &RunPlace| command(ensemble.as_ref(), args, &scenario, place, seed);
-        let run = series.run_noting(&key, &point, command, stop).await?;
+        let command = |place: &Path| {
+            let seed: [OsString; 2] = ["--seed".into(), seed.to_string().into()];
+            let Some(open) = ensemble else {
+                let generator = GeneratorArgs { allow_faults: true, ..args.generator.clone() };
+                let place_words = alike(&args.overrides.place, &args.opening);
+                let words = [place_words, generator.words(), seed.into(), vec!["--quiet".into()]];
+                return run_apart(&scenario, place, words.concat());
+            };
+            let job = JobOptions::of(&args.job, &args.out);
+            let hosts = with_paths(&[("--hosts", &args.overrides.hosts)]);
+            let more = [seed.into(), hosts].concat();
+            Ok(open.ready.run(&own_program()?, &scenario, place, args.generator.clone(), job, more))
+        };
+        let run = series.run(&key, &point, command, stop).await?;
         let (found, own) = if run.directory.is_dir() {
             let stored = zklockbench_results::read(&run.directory)?;
             let objective = self.question.objective.as_ref().map(|objective| objective.figure);
-            (samples(&stored, number, step.at, objective), Some(stored.run.ensemble.clone()))
+            (samples(&stored, number, point.at, objective), Some(stored.run.ensemble.clone()))
         } else {
-            (self.failed(&step, number, &run)?, None)
+            (self.failed(&point, number, &run)?, None)
         };
         let ensemble = self.number_of(point.ensemble.or(own));
         self.file.samples.extend(found);
         self.file.runs.push(RunRecord {
             number,
             directory: run.directory.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            at: step.at,
-            strategies: step.strategies,
+            at: point.at,
+            strategies: point.strategies,
             seed,
             took_us: micros(run.ended.took),
             exit_code: run.ended.code,
@@ -301,7 +296,7 @@ impl SweepInProgress {
     }
 
     /// Handles a run without results. If other runs had valid results, the load was too much for it; otherwise the sweep ends.
-    fn failed(&self, step: &Step, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
+    fn failed(&self, point: &MeasuredPoint, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
         let server = self.ensemble.as_ref().and_then(|open| open.ready.opened.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);
         let is_usage = run.ended.code == Some(Exit::Usage as i32);
@@ -312,7 +307,7 @@ impl SweepInProgress {
         let sample = |strategy: &String| Sample {
             run: number,
             strategy: strategy.clone(),
-            at: step.at,
+            at: point.at,
             state: State::Failed,
             why: Some(format!("no results ({how}): {}", last.lines().last().unwrap_or_default().trim())),
             throughput: None,
@@ -322,7 +317,7 @@ impl SweepInProgress {
             granted_us: 0,
             failures: Vec::new(),
         };
-        Ok(step.strategies.iter().map(sample).collect())
+        Ok(point.strategies.iter().map(sample).collect())
     }
 
     fn tell(&self, number: u32, step: &Step) {
@@ -386,31 +381,4 @@ impl SweepInProgress {
 
 fn key(number: u32) -> String {
     format!("{number:03}")
-}
-
-impl MeasuredPoint {
-    fn step(&self) -> Step {
-        Step { at: self.at, strategies: self.strategies.clone(), why: Why::Repeat }
-    }
-}
-
-fn command(
-    ensemble: Option<&SweepEnsemble>,
-    args: &SweepArgs,
-    scenario: &Path,
-    place: &RunPlace,
-    seed: u64,
-) -> Result<Process, Error> {
-    let seed: [OsString; 2] = ["--seed".into(), seed.to_string().into()];
-    let Some(open) = ensemble else {
-        let generator = GeneratorArgs { allow_faults: true, ..args.generator.clone() };
-        let words = [alike(&args.overrides.place, &args.opening), generator.words(), seed.into()].concat();
-        return run_apart(scenario, place, [words, vec!["--quiet".into()]].concat());
-    };
-    let job = JobOptions::of(&args.job, &args.out);
-    let mut more = Vec::from(seed);
-    if let Some(hosts) = &args.overrides.hosts {
-        more.extend(["--hosts".into(), hosts.into()]);
-    }
-    Ok(open.ready.run(&own_program()?, scenario, place, args.generator.clone(), job, more))
 }

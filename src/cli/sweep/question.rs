@@ -10,10 +10,9 @@ use super::failures::AddedFailures;
 use crate::cli::output;
 use crate::cli::run::open_ensemble::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
-use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, duration_within, run_id};
-use crate::cli::worker_args::JobArgs;
+use crate::cli::shared_args::{GeneratorArgs, JobArgs, OpeningArgs, duration_within, run_id};
 use zklockbench_analysis::objective::Objective;
-use zklockbench_analysis::sweep::{At, Over, Step, Values, Variable};
+use zklockbench_analysis::sweep::{At, Over, Values, Variable};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{format_duration, shown};
 use zklockbench_scenario::fields::POLL_INTERVAL_PARAM;
@@ -110,11 +109,12 @@ impl SweepQuestion {
         Ok(Self { strategies, over, objective, scenario, text, failures, base })
     }
 
-    pub fn step(&self, step: &Step) -> Result<(String, Scenario), Error> {
-        let mut table = table_at(&self.base, &self.over, self.failures.as_ref(), step.at)?;
+    /// The scenario of a point, with these strategies.
+    pub fn point(&self, at: At, strategies: &[String]) -> Result<(String, Scenario), Error> {
+        let mut table = table_at(&self.base, &self.over, self.failures.as_ref(), at)?;
         if let Some(Value::Array(all)) = table.get("strategies").cloned() {
             let wanted = |(at, _): &(usize, Value)| {
-                self.strategies.get(*at).is_some_and(|label| step.strategies.contains(label))
+                self.strategies.get(*at).is_some_and(|label| strategies.contains(label))
             };
             choose(&mut table, all.into_iter().enumerate().filter(wanted).map(|(_, one)| one).collect());
         }

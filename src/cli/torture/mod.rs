@@ -4,7 +4,7 @@
 mod draw;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
@@ -14,7 +14,7 @@ use super::args::TortureArgs;
 use super::runs::{command_line, run_apart, with_paths};
 use super::{drivers, listing, output};
 
-use crate::run::series::{DoneRun, Folders, Opening, Series};
+use crate::run::series::{DoneRun, Opening, Series};
 use draw::Rounds;
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::catalog::fault::{Capability, FaultCard};
@@ -27,7 +27,6 @@ use zklockbench_record::{RunEnding, Trial};
 /// Options of each round's run, which measures nothing.
 const RUN_OPTIONS: [&str; 3] = ["--fresh", "--cold", "--no-floor"];
 const MINUTES: u64 = 5;
-const ROUNDS: &str = "rounds";
 
 #[derive(serde::Serialize, schemars::JsonSchema)]
 pub struct Round {
@@ -60,7 +59,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
         is_dated: true,
         resume: None,
         asked: json!({ "seed": seed }),
-        folders: Folders { runs: ROUNDS, logs: ROUNDS, scenarios: ROUNDS },
+        runs: "rounds",
         shares_ensemble: false,
     })?;
     left_out.iter().for_each(|why| output::note(&format!("left out: {why}")));
@@ -73,7 +72,8 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
             }
             let key = format!("{number:03}");
             let scenario = series.scenario(&key, &rounds.scenario(number))?;
-            let run = series.run(&key, |place| run_apart(&scenario, place, options.clone()), stop).await?;
+            let command = |place: &Path| run_apart(&scenario, place, options.clone());
+            let run = series.run(&key, &(), command, stop).await?;
             let lock = rounds.lock(number).name.to_owned();
             let round = Round { number, lock, verdict: judged(number, &run)?, scenario };
             output::note(&shown(&round, &options));

@@ -108,24 +108,6 @@ pub struct Length {
     pub outside: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress<'a> {
-    pub done: u32,
-    /// Number of these blocks that lack a pair because a run was spoiled.
-    pub spoiled: u32,
-    /// Half width of the interval of each comparison; `None` for one without pairs so far.
-    pub half_widths: &'a [Option<f64>],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    Another,
-    /// Stop: all blocks were run, or the intervals are narrow enough.
-    Enough,
-    /// Stop, although some interval is still too wide.
-    Cap,
-}
-
 impl Length {
     /// Largest number of replacement blocks. A machine that spoils more than a third of its blocks is unfit for measurements.
     pub fn made_up_at_most(&self) -> u32 {
@@ -153,18 +135,16 @@ impl Length {
         Some(half_widths.iter().all(|half| half.is_some_and(|half| half <= until)))
     }
 
-    pub fn after(&self, so_far: Progress<'_>) -> Next {
-        let planned = self.planned(so_far.spoiled);
-        if so_far.done < planned {
-            return Next::Another;
-        }
-        let Some(reached) = self.is_reached(so_far.half_widths) else { return Next::Enough };
+    /// Whether the comparison ends after `done` blocks, of which `spoiled` lack a pair because a run was spoiled. `half_widths`
+    /// has that of each comparison's interval; `None` for one without pairs so far.
+    pub fn is_over(&self, done: u32, spoiled: u32, half_widths: &[Option<f64>]) -> bool {
+        let planned = self.planned(spoiled);
         let made_up = planned - self.blocks;
-        if reached && self.looks().is_at(so_far.done.saturating_sub(made_up)) {
-            return Next::Enough;
-        }
-        let at_most = self.at_most.saturating_add(made_up);
-        if so_far.done >= at_most { Next::Cap } else { Next::Another }
+        done >= planned
+            && self.is_reached(half_widths).is_none_or(|reached| {
+                reached && self.looks().is_at(done.saturating_sub(made_up))
+                    || done >= self.at_most.saturating_add(made_up)
+            })
     }
 }
 
@@ -220,53 +200,49 @@ mod tests {
     const NARROW: Option<f64> = Some(0.03);
     const WIDE: Option<f64> = Some(0.031);
 
-    fn so_far(done: u32, half_widths: &[Option<f64>]) -> Progress<'_> {
-        Progress { done, spoiled: 0, half_widths }
-    }
-
     #[test]
     fn a_comparison_without_a_width_ends_after_its_planned_blocks() {
         let fixed = Length { until: None, ..UNTIL };
-        assert_eq!(fixed.after(so_far(7, &[NARROW])), Next::Another);
-        assert_eq!(fixed.after(so_far(8, &[WIDE, None])), Next::Enough);
+        assert!(!fixed.is_over(7, 0, &[NARROW]));
+        assert!(fixed.is_over(8, 0, &[WIDE, None]));
         assert_eq!(fixed.share(8, 0), 0.05);
     }
 
     #[test]
     fn blocks_continue_until_the_widest_interval_is_narrow_enough() {
-        assert_eq!(UNTIL.after(so_far(7, &[NARROW])), Next::Another, "so many are run in any case");
-        assert_eq!(UNTIL.after(so_far(8, &[NARROW, NARROW])), Next::Enough);
-        assert_eq!(UNTIL.after(so_far(8, &[NARROW, WIDE])), Next::Another);
-        assert_eq!(UNTIL.after(so_far(8, &[NARROW, None])), Next::Another, "no interval is no narrow one");
-        assert_eq!(UNTIL.after(so_far(8, &[Some(f64::INFINITY)])), Next::Another);
-        assert_eq!(UNTIL.after(so_far(8, &[Some(f64::NAN)])), Next::Another);
+        assert!(!UNTIL.is_over(7, 0, &[NARROW]), "so many are run in any case");
+        assert!(UNTIL.is_over(8, 0, &[NARROW, NARROW]));
+        assert!(!UNTIL.is_over(8, 0, &[NARROW, WIDE]));
+        assert!(!UNTIL.is_over(8, 0, &[NARROW, None]), "no interval is no narrow one");
+        assert!(!UNTIL.is_over(8, 0, &[Some(f64::INFINITY)]));
+        assert!(!UNTIL.is_over(8, 0, &[Some(f64::NAN)]));
     }
 
     #[test]
     fn blocks_stop_at_few_checkpoints_that_share_the_error() {
-        assert_eq!(UNTIL.after(so_far(12, &[NARROW])), Next::Another);
-        assert_eq!(UNTIL.after(so_far(13, &[NARROW])), Next::Enough);
+        assert!(!UNTIL.is_over(12, 0, &[NARROW]));
+        assert!(UNTIL.is_over(13, 0, &[NARROW]));
         let shares: f64 = [8, 13, 20].map(|done| UNTIL.share(done, 0)).iter().sum();
         assert!((shares - 0.05).abs() < 1e-12 && UNTIL.share(14, 1) == UNTIL.share(13, 0));
     }
 
     #[test]
     fn a_comparison_ends_at_its_cap_and_reports_a_missed_width() {
-        assert_eq!(UNTIL.after(so_far(20, &[WIDE])), Next::Cap);
-        assert_eq!(UNTIL.after(so_far(20, &[NARROW])), Next::Enough);
+        assert!(UNTIL.is_over(20, 0, &[WIDE]));
+        assert!(UNTIL.is_over(20, 0, &[NARROW]));
     }
 
     #[test]
     fn spoiled_blocks_are_replaced_up_to_half_of_the_planned_number() {
         let fixed = Length { until: None, ..UNTIL };
-        let after = |done, spoiled| fixed.after(Progress { done, spoiled, half_widths: &[NARROW] });
-        assert_eq!(after(8, 1), Next::Another);
-        assert_eq!(after(9, 1), Next::Enough);
-        assert_eq!(after(9, 2), Next::Another, "the one that makes up for it can be spoiled, too");
-        assert_eq!(after(12, 12), Next::Enough, "there is no end of it otherwise");
+        let is_over = |done, spoiled| fixed.is_over(done, spoiled, &[NARROW]);
+        assert!(!is_over(8, 1));
+        assert!(is_over(9, 1));
+        assert!(!is_over(9, 2), "the one that makes up for it can be spoiled, too");
+        assert!(is_over(12, 12), "there is no end of it otherwise");
         // The checkpoints and the cap move with the number of spoiled blocks.
-        let until = |done, half| UNTIL.after(Progress { done, spoiled: 1, half_widths: &[half] });
-        assert_eq!((until(13, NARROW), until(14, NARROW)), (Next::Another, Next::Enough));
-        assert_eq!((until(20, WIDE), until(21, WIDE)), (Next::Another, Next::Cap));
+        let until = |done, half| UNTIL.is_over(done, 1, &[half]);
+        assert_eq!((until(13, NARROW), until(14, NARROW)), (false, true));
+        assert_eq!((until(20, WIDE), until(21, WIDE)), (false, true));
     }
 }

@@ -7,7 +7,7 @@ mod blocks;
 mod comparison;
 mod file;
 
-pub use blocks::{Block, Length, Next, Progress, Turn};
+pub use blocks::{Block, Length, Turn};
 pub use comparison::{
     Answer, Answers, CellPair, Comparison, Conclusion, FigureQuestion, Matrix, Silence, Silent, Values,
     compare, pair,

@@ -13,6 +13,6 @@ mod series;
 pub use failures::{FailurePoint, FailureSample};
 pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, read};
 pub use findings::{Collapse, Edge, Finding, find};
-pub use next::{Ask, Next, Step, Why, next};
+pub use next::{Ask, Step, Why, next};
 pub use over::{Over, Values, Variable};
 pub use series::{At, Decision, Point, Sample, Series, State, samples};

@@ -2,6 +2,7 @@
 //!
 //! The same samples always give the same step, so that an interrupted sweep continues exactly where it stopped.
 
+use super::file::Ending;
 use super::over::Over;
 use super::series::{AT_LEAST, AT_MOST, At, Decision, Point, Sample, Series};
 use crate::objective::Objective;
@@ -53,24 +54,14 @@ pub struct Step {
     pub why: Why,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub enum Next {
-    Run(Step),
-    /// Stop: every question is answered.
-    Enough,
-    /// Stop: no further step fits into the remaining time.
-    NoTime {
-        covered: bool,
-    },
-}
-
 /// Ratio up to which neighbouring values around the objective's limit are close enough.
 const NEAR_EDGE: f64 = 1.1;
 /// The same ratio around the collapse.
 const NEAR: f64 = 1.35;
 
 /// The next step for these samples. `cost` estimates the seconds that a step takes, and `left` is the remaining time.
-pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Next {
+/// The error is the ending of a sweep without another step.
+pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Result<Step, Ending> {
     let all = ask.series(samples);
     let wanted: Vec<(&Series, Vec<Wish>)> = all.iter().map(|series| (series, wishes(ask, series))).collect();
     let mut each: Vec<(Wish, Option<f64>)> =
@@ -86,8 +77,7 @@ pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f6
             .then(one.repetitions.cmp(&other.repetitions))
             .then(one.x.total_cmp(&other.x))
     });
-    let mut covered = true;
-    let mut too_long = false;
+    let mut ending = Ending::Complete;
     for (wish, beside) in each {
         let same = |(series, wishes): &(&Series, Vec<Wish>)| {
             let shares = wishes.iter().any(|other| other.x.total_cmp(&wish.x).is_eq());
@@ -99,12 +89,13 @@ pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f6
             why: wish.why,
         };
         if cost(&step) <= left {
-            return Next::Run(step);
+            return Ok(step);
         }
-        too_long = true;
-        covered &= wish.why != Why::Cover;
+        if ending != Ending::NotCovered {
+            ending = if wish.why == Why::Cover { Ending::NotCovered } else { Ending::OutOfTime };
+        }
     }
-    if too_long { Next::NoTime { covered } } else { Next::Enough }
+    Err(ending)
 }
 
 /// A value of the first variable that needs one more repetition.
