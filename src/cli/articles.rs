@@ -16,9 +16,9 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     let mut evidence = Evidence { sources: Some(zklockbench_locks::COMPARED_SOURCES), ..Evidence::default() };
     let mut kept_at: Vec<PathBuf> = args.keep.iter().cloned().collect();
     for given in &args.runs {
-        let found = directories(given)?;
-        found.report_others(given);
-        for dir in found.usable {
+        let (usable, others) = directories(given)?;
+        report_others(given, &others);
+        for dir in usable {
             add(&mut evidence, &dir)?;
         }
         let beside = given.join(DECISIONS);
@@ -63,34 +63,24 @@ fn is_one(dir: &Path) -> bool {
     [layout::RUN, layout::PACKED, layout::CALIBRATION, CURATOR_FACTS].iter().any(|file| disk::has(dir, file))
 }
 
-#[derive(Default)]
-struct SortedDirectories {
-    /// Runs and calibrations.
-    usable: Vec<PathBuf>,
-    others: Vec<PathBuf>,
+fn report_others(given: &Path, others: &[PathBuf]) {
+    let Some(first) = others.first().and_then(|dir| dir.file_name()) else { return };
+    let kept = match disk::has(given, DECISIONS) {
+        true => format!("; their entries in {DECISIONS} are kept"),
+        false => String::new(),
+    };
+    output::note(&format!(
+        "{}: {} neither a run nor a calibration, such as {}: left out{kept}",
+        given.display(),
+        counted(others.len() as u64, "directory is", "directories are"),
+        first.to_string_lossy()
+    ));
 }
-
-impl SortedDirectories {
-    fn report_others(&self, given: &Path) {
-        let Some(first) = self.others.first().and_then(|dir| dir.file_name()) else { return };
-        let kept = match disk::has(given, DECISIONS) {
-            true => format!("; their entries in {DECISIONS} are kept"),
-            false => String::new(),
-        };
-        output::note(&format!(
-            "{}: {} neither a run nor a calibration, such as {}: left out{kept}",
-            given.display(),
-            counted(self.others.len() as u64, "directory is", "directories are"),
-            first.to_string_lossy()
-        ));
-    }
-}
-
 /// The given directory if it is a run or a calibration; otherwise its subdirectories, separated into usable and other
 /// ones.
-fn directories(given: &Path) -> Result<SortedDirectories, Error> {
+fn directories(given: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Error> {
     if is_one(given) {
-        return Ok(SortedDirectories { usable: vec![given.to_owned()], others: Vec::new() });
+        return Ok((vec![given.to_owned()], Vec::new()));
     }
     let within = disk::directories(given).map_err(|error| {
         Error::usage(format!(
@@ -105,7 +95,7 @@ fn directories(given: &Path) -> Result<SortedDirectories, Error> {
             given.display()
         )));
     }
-    Ok(SortedDirectories { usable, others })
+    Ok((usable, others))
 }
 
 fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {

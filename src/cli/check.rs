@@ -162,9 +162,7 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
         }
         judged = zklockbench_judge::of_run(&trials, run.planned_trials);
     }
-    let differing = differing(&args.path, &trials, stopped)?;
-    let violated = differing.iter().filter(|one| one.is_violated).map(|one| one.what.clone()).collect();
-    let differing: Vec<String> = differing.into_iter().map(|one| one.what).collect();
+    let (differing, violated) = differing(&args.path, &trials, stopped)?;
     let mut verdict = judged.verdict.clone().and(Verdict::violated_if(violated));
     if args.strict {
         verdict = verdict.and(zklockbench_judge::zombies(&trials));
@@ -198,15 +196,14 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
     })
 }
 
-/// A trial whose history contradicts its record.
-struct Differing {
-    what: String,
-    /// Whether the history shows a violation that is not in the record.
-    is_violated: bool,
-}
-
-fn differing(run: &Path, trials: &[Trial], stopped: impl Fn() -> bool) -> Result<Vec<Differing>, Error> {
-    let mut differing = Vec::new();
+/// The trials whose histories contradict their records, and those of them whose history shows a violation that is not in the
+/// record.
+fn differing(
+    run: &Path,
+    trials: &[Trial],
+    stopped: impl Fn() -> bool,
+) -> Result<(Vec<String>, Vec<String>), Error> {
+    let (mut differing, mut violated) = (Vec::new(), Vec::new());
     for trial in trials {
         let history = layout::trial_history(run, trial.spec.index);
         if !history.is_file() {
@@ -214,11 +211,11 @@ fn differing(run: &Path, trials: &[Trial], stopped: impl Fn() -> bool) -> Result
         }
         let judgement = read_through(HistoryReader::open(&history)?, HistoryEnd::default(), &stopped)?;
         if let Some(what) = zklockbench_judge::differs(trial, &judgement) {
-            let is_violated = trial.violation_count == 0;
-            differing.push(Differing { what: format!("{}: {what}", trial.name()), is_violated });
+            differing.push(format!("{}: {what}", trial.name()));
+            violated.extend((trial.violation_count == 0).then(|| differing[differing.len() - 1].clone()));
         }
     }
-    Ok(differing)
+    Ok((differing, violated))
 }
 
 fn counts(trials: &[Trial]) -> String {

@@ -14,13 +14,32 @@ struct Group {
 struct HelpEntry {
     command: &'static str,
     examples: &'static [&'static str],
+    /// Options that nine of ten uses need, by the headings under which `-h` prints them; an empty heading is that of the other
+    /// options. The rest is left to `--help`. If there are none, `-h` prints all options.
+    short: &'static [(&'static str, &'static [&'static str])],
 }
 
 const fn entry(command: &'static str, examples: &'static [&'static str]) -> HelpEntry {
-    HelpEntry { command, examples }
+    HelpEntry { command, examples, short: &[] }
 }
 
 impl HelpEntry {
+    const fn short(self, short: &'static [(&'static str, &'static [&'static str])]) -> Self {
+        Self { short, ..self }
+    }
+
+    /// The command with the other options left to `--help`.
+    fn shortened(&self, command: Command) -> Command {
+        command.mut_args(|arg| {
+            let Some(long) = arg.get_long() else { return arg };
+            match self.short.iter().find(|(_, options)| options.contains(&long)) {
+                Some(("", _)) => with_brief_help(arg).help_heading(None::<&'static str>),
+                Some((heading, _)) => with_brief_help(arg).help_heading(*heading),
+                None => arg.hide_short_help(true),
+            }
+        })
+    }
+
     fn examples(&self) -> impl Iterator<Item = String> {
         let example =
             move |after: &&str| format!("zklockbench {} {after}", self.command).trim_end().to_owned();
@@ -38,24 +57,44 @@ const GROUPS: [Group; 5] = [
                     "quick --contenders 20 --set hold=100ms",
                     "mine.toml --connect zk1:2181,zk2:2181/bench --gate 'wait.p99 < 50ms'",
                 ],
-            ),
+            )
+            .short(&[
+                ("", &["out", "gate", "junit", "quiet"]),
+                (
+                    "Load and servers",
+                    &["strategies", "contenders", "duration", "repetitions", "set", "connect", "servers"],
+                ),
+            ]),
             entry(
                 "ab",
                 &[
                     "quick --a 'strategies=[\"polling\"]' --b 'strategies=[\"baton\"]'",
                     "quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
                 ],
-            ),
+            )
+            .short(&[
+                ("Sides", &["a", "b"]),
+                ("", &["blocks", "out"]),
+                ("Load and servers", &["strategies", "contenders", "set", "connect", "servers"]),
+            ]),
             entry(
                 "sweep",
                 &[
                     "quick --over contenders=1..200",
                     "open-loop --over rate=10..200 --objective 'wait.p99 < 100ms'",
                 ],
-            ),
+            )
+            .short(&[
+                ("", &["over", "objective", "budget", "out", "quiet"]),
+                ("Load and servers", &["strategies", "contenders", "duration", "set", "connect", "servers"]),
+            ]),
             entry("calibrate", &["--quick", "--connect zk1:2181,zk2:2181/bench --budget 2m"]),
             entry("torture", &["--minutes 10", "--seed 7 --rounds 4"]),
-            entry("explore", &["curator-mutex", "'predecessor-watch watch=exists' --contenders 3 --pairs"]),
+            entry("explore", &["curator-mutex", "'predecessor-watch watch=exists' --contenders 3 --pairs"])
+                .short(&[(
+                    "",
+                    &["contenders", "budget", "pairs", "replay", "out", "quiet", "connect", "servers"],
+                )]),
             entry(
                 "worker",
                 &[
@@ -87,11 +126,31 @@ const GROUPS: [Group; 5] = [
                     "--clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
                     "--from-scenario mine.toml --slo 'wait.p99 < 1s'",
                 ],
-            ),
+            )
+            .short(&[
+                ("", &["slo", "verify", "out", "quiet"]),
+                (
+                    "Load and servers",
+                    &[
+                        "clients",
+                        "rate",
+                        "hold",
+                        "locks",
+                        "from-scenario",
+                        "strategies",
+                        "connect",
+                        "servers",
+                    ],
+                ),
+            ]),
             entry(
                 "learn",
                 &["zk1/data zk2/data zk3/data --path /locks", "--connect zk1:2181 --path /locks --for 10m"],
-            ),
+            )
+            .short(&[
+                ("", &["path", "since", "until", "anonymous", "out", "quiet"]),
+                ("A running ensemble", &["connect", "for", "dry-run"]),
+            ]),
         ],
     },
     Group {
@@ -116,76 +175,6 @@ const GROUPS: [Group; 5] = [
         ],
     },
 ];
-
-/// Options that nine of ten uses need, by the headings under which `-h` prints them; an empty heading is that of the other options.
-/// The rest is left to `--help`.
-struct Short {
-    command: &'static str,
-    groups: &'static [(&'static str, &'static [&'static str])],
-}
-
-const SHORT: [Short; 6] = [
-    Short {
-        command: "run",
-        groups: &[
-            ("", &["out", "gate", "junit", "quiet"]),
-            (
-                "Load and servers",
-                &["strategies", "contenders", "duration", "repetitions", "set", "connect", "servers"],
-            ),
-        ],
-    },
-    Short {
-        command: "ab",
-        groups: &[
-            ("Sides", &["a", "b"]),
-            ("", &["blocks", "out"]),
-            ("Load and servers", &["strategies", "contenders", "set", "connect", "servers"]),
-        ],
-    },
-    Short {
-        command: "sweep",
-        groups: &[
-            ("", &["over", "objective", "budget", "out", "quiet"]),
-            ("Load and servers", &["strategies", "contenders", "duration", "set", "connect", "servers"]),
-        ],
-    },
-    Short {
-        command: "plan",
-        groups: &[
-            ("", &["slo", "verify", "out", "quiet"]),
-            (
-                "Load and servers",
-                &["clients", "rate", "hold", "locks", "from-scenario", "strategies", "connect", "servers"],
-            ),
-        ],
-    },
-    Short {
-        command: "explore",
-        groups: &[("", &["contenders", "budget", "pairs", "replay", "out", "quiet", "connect", "servers"])],
-    },
-    Short {
-        command: "learn",
-        groups: &[
-            ("", &["path", "since", "until", "anonymous", "out", "quiet"]),
-            ("A running ensemble", &["connect", "for", "dry-run"]),
-        ],
-    },
-];
-
-impl Short {
-    /// The command with the other options left to `--help`.
-    fn of(&self, command: Command) -> Command {
-        command.mut_args(|arg| {
-            let Some(long) = arg.get_long() else { return arg };
-            match self.groups.iter().find(|(_, options)| options.contains(&long)) {
-                Some(("", _)) => with_brief_help(arg).help_heading(None::<&'static str>),
-                Some((heading, _)) => with_brief_help(arg).help_heading(*heading),
-                None => arg.hide_short_help(true),
-            }
-        })
-    }
-}
 
 /// An option whose help in `-h` ends before details.
 fn with_brief_help(arg: Arg) -> Arg {
@@ -212,16 +201,11 @@ pub fn completed(command: Command) -> Command {
         let lines: String = entry.examples().map(|line| format!("\n  {line}")).collect();
         let examples = format!("Examples:{lines}");
         command.mut_subcommand(entry.command, |sub| {
-            match SHORT.iter().find(|short| short.command == entry.command) {
-                Some(short) => short
-                    .of(sub)
-                    .after_help(format!(
-                        "{examples}\n\n`zklockbench {} --help` lists all options.",
-                        entry.command
-                    ))
-                    .after_long_help(examples),
-                None => sub.after_help(examples),
+            if entry.short.is_empty() {
+                return sub.after_help(examples);
             }
+            let more = format!("{examples}\n\n`zklockbench {} --help` lists all options.", entry.command);
+            entry.shortened(sub).after_help(more).after_long_help(examples)
         })
     };
     entries().fold(command, with_examples).after_help(exit_codes()).help_template(format!(

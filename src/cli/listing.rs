@@ -21,12 +21,8 @@ pub trait Listing: Sized {
     /// Whether its description may be broken into lines.
     const IS_PROSE: bool = true;
 
-    fn name(&self) -> &'static str;
-
-    /// Every name by which it is found.
-    fn names(&self) -> Vec<&'static str> {
-        vec![self.name()]
-    }
+    /// Every name by which it is found, its own first.
+    fn names(&self) -> Vec<&'static str>;
 
     /// Columns of the list: a name, a text that may continue on further lines, and others.
     fn columns<'c>() -> Columns<'c, &'c Self>;
@@ -61,7 +57,7 @@ pub fn strategy(name: &str) -> Result<LockCard, Error> {
 }
 
 fn find<T: Listing>(name: &str, all: Vec<T>) -> Result<T, Error> {
-    let names: Vec<&str> = all.iter().map(T::name).collect();
+    let names: Vec<&str> = all.iter().map(|one| one.names()[0]).collect();
     let every: Vec<&str> = all.iter().flat_map(T::names).collect();
     all.into_iter().find(|one| one.names().contains(&name)).ok_or_else(|| {
         let help = did_you_mean(name, every, &format!("there are: {}", names.join(", ")));
@@ -87,10 +83,6 @@ fn params(params: &[Param]) -> Vec<Value> {
 impl Listing for LockCard {
     const NOUN: &'static str = "strategy";
     const COMMAND: &'static str = "strategies";
-
-    fn name(&self) -> &'static str {
-        self.name
-    }
 
     fn names(&self) -> Vec<&'static str> {
         Self::names(self).collect()
@@ -166,8 +158,8 @@ impl Listing for FaultCard {
     const NOUN: &'static str = "fault";
     const COMMAND: &'static str = "faults";
 
-    fn name(&self) -> &'static str {
-        self.name
+    fn names(&self) -> Vec<&'static str> {
+        vec![self.name]
     }
 
     fn columns<'c>() -> Columns<'c, &'c Self> {
@@ -219,8 +211,8 @@ impl Listing for Shipped {
     const COMMAND: &'static str = "scenarios";
     const IS_PROSE: bool = false;
 
-    fn name(&self) -> &'static str {
-        self.name
+    fn names(&self) -> Vec<&'static str> {
+        vec![self.name]
     }
 
     fn columns<'c>() -> Columns<'c, &'c Self> {

@@ -11,7 +11,7 @@ use clap::Args;
 use toml::{Table, Value};
 
 use super::args::STRATEGIES;
-use super::scenario_source::{STDIN, Source, TraceFile, read_trace};
+use super::scenario_source::{STDIN, Source, read_trace};
 use super::shared_args::{ColumnArgs, PlaceArgs};
 use super::{drivers, output};
 
@@ -60,7 +60,7 @@ impl ScenarioFile {
         let options = overrides.columns.columns();
         let traces = |file: &Path, columns: &Columns| {
             let columns = options.clone().or(columns);
-            let TraceFile { arrivals, sha256 } = read_trace(&directory, file, &columns)?;
+            let (arrivals, sha256) = read_trace(&directory, file, &columns)?;
             replayed.replace(Some(Replayed { file: file.display().to_string(), sha256 }));
             Ok(arrivals)
         };
@@ -85,7 +85,7 @@ impl ScenarioFile {
     pub fn recorded(run: &Run) -> Result<Self, Error> {
         const NAME: &str = "the scenario of the run";
         let traces = |file: &Path, columns: &Columns| {
-            let TraceFile { arrivals, sha256 } = read_trace(Path::new(""), file, columns)
+            let (arrivals, sha256) = read_trace(Path::new(""), file, columns)
                 .map_err(|why| format!("{why}; start in the directory that its path is relative to"))?;
             match run.replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
                 true => Ok(arrivals),

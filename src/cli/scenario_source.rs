@@ -106,39 +106,35 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
 /// Largest CSV file: five million lines of a hundred bytes.
 const LARGEST_TRACE: u64 = 512 << 20;
 
-#[derive(Debug)]
-pub struct TraceFile {
-    pub arrivals: Vec<TraceArrival>,
-    pub sha256: String,
-}
-
-pub fn read_trace(directory: &Path, file: &Path, columns: &Columns) -> Result<TraceFile, String> {
+/// The arrivals in a file, and its SHA-256.
+pub fn read_trace(
+    directory: &Path,
+    file: &Path,
+    columns: &Columns,
+) -> Result<(Vec<TraceArrival>, String), String> {
     let path = directory.join(file);
     let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());
     let found = std::fs::metadata(&path).map_err(|error| cannot(&error.to_string()))?;
     if !found.is_file() {
         return Err(cannot("it is not a file"));
     }
-    if path.extension().is_some_and(|extension| extension == "jsonl") {
-        let arrivals = of_history(&path)?;
-        return Ok(TraceFile { arrivals, sha256: digest(&path)? });
-    }
-    if found.len() > LARGEST_TRACE {
+    let is_history = path.extension().is_some_and(|extension| extension == "jsonl");
+    if !is_history && found.len() > LARGEST_TRACE {
         return Err(format!(
             "{} has more than {} MB; leave out part of it",
             path.display(),
             LARGEST_TRACE >> 20
         ));
     }
-    let input = File::open(&path).map_err(|error| cannot(&error.to_string()))?;
-    let arrivals = trace_from_csv(BufReader::new(input).take(LARGEST_TRACE), columns);
-    let arrivals = arrivals.map_err(|told| format!("{} {told}", path.display()))?;
-    Ok(TraceFile { arrivals, sha256: digest(&path)? })
-}
-
-fn digest(path: &Path) -> Result<String, String> {
-    zklockbench_results::digest_of_file(path)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))
+    let arrivals = if is_history {
+        of_history(&path)?
+    } else {
+        let input = File::open(&path).map_err(|error| cannot(&error.to_string()))?;
+        let arrivals = trace_from_csv(BufReader::new(input).take(LARGEST_TRACE), columns);
+        arrivals.map_err(|told| format!("{} {told}", path.display()))?
+    };
+    let digest = zklockbench_results::digest_of_file(&path);
+    Ok((arrivals, digest.map_err(|error| format!("cannot read {}: {error}", path.display()))?))
 }
 
 /// An arrival for each time that a contender requested a lock that it did not already hold.
@@ -269,7 +265,7 @@ mod tests {
     }
 
     fn read_file(file: &tempfile::NamedTempFile) -> Result<Vec<TraceArrival>, String> {
-        read_trace(Path::new("/nowhere"), file.path(), &Columns::default()).map(|file| file.arrivals)
+        read_trace(Path::new("/nowhere"), file.path(), &Columns::default()).map(|(arrivals, _)| arrivals)
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub struct Judging {
 impl Judging {
     /// The requested terms. `margin` is the default for all metrics; `None` if each has its own.
     pub fn terms(&self, margin: Option<f64>) -> Terms {
-        let of_all = self.margins.iter().rev().find(|one| one.figure.is_none()).map(|one| one.share);
-        let of_one = |one: &Margin| Some((one.figure?.to_string(), one.share));
+        let of_all = self.margins.iter().rev().find(|(figure, _)| figure.is_none()).map(|(_, share)| *share);
+        let of_one = |(figure, share): &Margin| Some((figure.as_ref()?.to_string(), *share));
         Terms {
             alpha: self.alpha,
             margin: of_all.or(margin),
@@ -45,16 +45,12 @@ impl Judging {
     }
 
     pub fn has_margin_of_all(&self) -> bool {
-        self.margins.iter().any(|one| one.figure.is_none())
+        self.margins.iter().any(|(figure, _)| figure.is_none())
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Margin {
-    /// Its metric; `None` for all metrics without their own margin.
-    figure: Option<Figure>,
-    share: f64,
-}
+/// A margin as a share, and its metric; `None` for all metrics without their own margin.
+type Margin = (Option<Figure>, f64);
 
 /// Options that choose the ensemble.
 #[derive(Debug, Clone, Default, Args)]
@@ -376,10 +372,8 @@ impl AccessArgs {
 /// Parses a margin in percent, for all metrics or for one: `5%`, `wait.p99=20%`.
 fn margin(text: &str) -> Result<Margin, String> {
     match text.split_once('=') {
-        Some((figure, share)) => {
-            Ok(Margin { figure: Some(figures::named(figure.trim())?), share: percentage(share.trim())? })
-        }
-        None => Ok(Margin { figure: None, share: percentage(text)? }),
+        Some((figure, share)) => Ok((Some(figures::named(figure.trim())?), percentage(share.trim())?)),
+        None => Ok((None, percentage(text)?)),
     }
 }
 
@@ -445,9 +439,9 @@ mod tests {
 
     #[test]
     fn a_margin_is_a_percentage_and_an_error_a_probability() {
-        let of_all = |share| Ok(Margin { figure: None, share });
+        let of_all = |share| Ok((None, share));
         assert_eq!((margin("5%"), margin("0%"), margin("2.5 %")), (of_all(0.05), of_all(0.0), of_all(0.025)));
-        let of_throughput = Margin { figure: Some(figures::THROUGHPUT.figure()), share: 0.2 };
+        let of_throughput = (Some(figures::THROUGHPUT.figure()), 0.2);
         assert_eq!(margin("throughput=20%"), Ok(of_throughput));
         for wrong in
             ["5", "-1%", "101%", "NaN%", "inf%", "%", "5 percent", "thruput=5%", "throughput=", "=5%"]

@@ -11,19 +11,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{MergeArgs, RunArgs, WorkerArgs};
 use super::export::Outputs;
-use super::run::part::WorkerPlace;
-use super::run::{self, MeasuredRun};
+use super::run::{self, MeasuredRun, host};
 use super::runs::{NEEDS_CONNECT, own_program, parts_of};
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
 use super::{drivers, merge, output};
+use zklockbench_core::connect::{Connect, FORM};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
-use zklockbench_ensemble::parse_connect;
-use zklockbench_load::{Job, PublishedRun};
-use zklockbench_record::{Cause, RunEnding, Trial};
-use zklockbench_results::digest_of_file;
+use zklockbench_ensemble::{namespace_of, parse_connect};
+use zklockbench_load::{Credentials, Job, MeetingPlace, PublishedRun, Rendezvous, TOP, Wait};
+use zklockbench_record::{Cause, RunEnding, Trial, WorkerPart, Workers};
+use zklockbench_results::{digest_of, digest_of_file};
 use zklockbench_scenario::{Load, Scenario, Slice};
 use zklockbench_zk::Target;
 
@@ -293,6 +293,60 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
 
 fn has_lost_a_worker(trial: &Trial) -> bool {
     trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::WorkerLost)
+}
+
+pub struct WorkerPlace {
+    pub slice: Slice,
+    pub run_id: String,
+    /// Address of the meeting point; `None` for the measured ensemble.
+    pub rendezvous: Option<String>,
+    pub wait: Duration,
+    pub program: String,
+}
+
+impl WorkerPlace {
+    pub async fn join(&self, target: &Target, file: &ScenarioFile) -> Result<Rendezvous, Error> {
+        let (meeting, place) = match &self.rendezvous {
+            Some(connect) => {
+                let connect = Connect::parse(connect)
+                    .map_err(|wrong| Error::usage(format!("--rendezvous: {wrong}. Write {FORM}")))?;
+                let elsewhere = Target { connect: connect.text(), access: target.access.clone() };
+                (elsewhere, MeetingPlace::Elsewhere)
+            }
+            None => {
+                let (_, chroot) = target.parts();
+                let shares = namespace_of(chroot, TOP) != namespace_of("", TOP);
+                let place = if shares { MeetingPlace::SameNamespace } else { MeetingPlace::SameServers };
+                (target.clone(), place)
+            }
+        };
+        let credentials = Credentials {
+            version: env!("CARGO_PKG_VERSION").into(),
+            program: self.program.clone(),
+            scenario: of_scenario(file),
+            of: self.slice.of,
+            host: host::describe().hostname,
+        };
+        let wait = Wait { place, patience: self.wait };
+        Rendezvous::join(&meeting, &self.run_id, self.slice, &credentials, wait).await
+    }
+
+    pub fn part(&self, file: &ScenarioFile, generator_threads: usize) -> Workers {
+        let host = host::describe().hostname;
+        let text = format!("{} {}", of_scenario(file), self.program);
+        Workers {
+            run_id: self.run_id.clone(),
+            of: self.slice.of,
+            configuration: digest_of(text.as_bytes()),
+            parts: vec![WorkerPart { index: self.slice.index, host, generator_threads }],
+        }
+    }
+}
+
+/// The SHA-256 of a scenario as it runs, including overrides and the replayed file.
+fn of_scenario(file: &ScenarioFile) -> String {
+    let replayed = file.replayed.as_ref().map_or("", |replayed| replayed.sha256.as_str());
+    digest_of(format!("{}\n{replayed}", file.text).as_bytes())
 }
 
 #[cfg(test)]

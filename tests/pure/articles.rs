@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use regex::Regex;
+use serde::Deserialize;
 use zklockbench_analysis::articles::Answer::{Confirmed, NotDecided};
 use zklockbench_analysis::articles::{
-    Decision, Decisions, Evidence, Named, TESTS, claims, decide, evidence_page, overview, sources, text,
+    Decision, Decisions, Evidence, Named, TESTS, claims, decide, evidence_page, text,
 };
 use zklockbench_core::catalog::ParamValue;
 use zklockbench_core::catalog::fault::FaultChoice;
@@ -418,6 +419,70 @@ fn claims_without_runs_keep_their_stored_decision() {
     let anew = Decisions::by(&waits(1_000, 10_000), None);
     assert_ne!(of_claim_1(&anew), of_claim_1(&whole));
     assert_eq!(of_claim_1(&anew.clone().or_kept(whole)), of_claim_1(&anew));
+}
+
+/// The article, the passage, and the numbers it gives.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Source {
+    article: String,
+    about: String,
+    title: Option<String>,
+    author: Option<String>,
+    date: Option<String>,
+    link: Option<String>,
+    figures: String,
+}
+
+/// The articles that `claims.toml` lists.
+fn sources() -> Vec<Source> {
+    #[derive(Deserialize)]
+    struct Book {
+        article: Vec<Source>,
+    }
+    let text = include_str!("../../crates/analysis/src/articles/claims.toml");
+    toml::from_str::<Book>(text).unwrap().article
+}
+
+/// One row per claim: `docs/articles.md`. Numbers link to the evidence, which `evidence_page` writes.
+fn overview(decisions: &Decisions) -> String {
+    let counts = decisions.counts().map(|(answer, count)| format!("{count} {}", answer.name()));
+    let mut text = String::from(
+        "# The articles' claims\n\n\
+         Which published claims about ZooKeeper locks hold? Generated from `results/articles` by `zklockbench articles`; do \
+         not edit. Each number links to the [evidence](reference/articles.md). `scripts/articles` repeats all \
+         measurements.\n\n",
+    );
+    text += &format!("**{} claims: {}.**\n\n", decisions.claims.len(), counts.join(", "));
+    text += "| # | article | claim | verdict | reason |\n|---:|---|---|---|---|\n";
+    for claim in &decisions.claims {
+        text += &format!(
+            "| [{0}](reference/articles.md#claim-{0}) | {1} | {2} | **{3}** | {4} |\n",
+            claim.number,
+            claim.articles.iter().map(|article| format!("{article:?}")).collect::<Vec<_>>().join(", "),
+            claim.claim,
+            claim.answer.name(),
+            claim.sentence
+        );
+    }
+    text += "\n## The comparison as printed\n\n\
+             [drivers/articles](../drivers/README.md#included-drivers) rebuilds the articles' Java classes step by step. This command \
+             repeats the comparison of the three strategies (A3) with these classes and with this suite's locks, side by side, in about \
+             six minutes; claims 24 and 25 show what it found:\n\n\
+             ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n\n\
+             Scenarios, options and gates also take the article's names: `parent-node-watch` is `parent-watch`, `child-watch`, \
+             `child-node-watch`, `node-watch` and `previous-node-watch` are `predecessor-watch`. Results keep our names.\n";
+    text += "\n## Articles\n\n";
+    text.extend(sources().into_iter().map(article));
+    text
+}
+
+fn article(source: Source) -> String {
+    let Source { article, about, title, author, date, link, figures } = source;
+    let title = title.map_or_else(String::new, |title| format!("*{title}*, "));
+    let by = author.map_or_else(|| "author unknown".to_owned(), |author| format!("by {author}"));
+    let rest: String = [date, link].into_iter().flatten().map(|known| format!(", {known}")).collect();
+    format!("- **{article}**: {title}{by}{rest}: {about}. Published figures: {figures}.\n")
 }
 
 /// The stored pages show the stored decisions.

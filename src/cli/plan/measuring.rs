@@ -367,53 +367,38 @@ struct Failures {
 }
 
 /// A kind of failure, and the time until everything is back to normal.
-struct KindOfFailure {
-    fault: &'static str,
-    takes: Duration,
-}
+type KindOfFailure = (&'static str, Duration);
 
-const LEADER: KindOfFailure = KindOfFailure {
-    fault: "kind = \"kill\"\ntarget = \"leader\"\nduration = \"2s\"\n",
-    takes: Duration::from_secs(8),
-};
+const LEADER: KindOfFailure =
+    ("kind = \"kill\"\ntarget = \"leader\"\nduration = \"2s\"\n", Duration::from_secs(8));
 /// Long enough to show how contenders fare that arrive while a server is down.
-const FOLLOWER: KindOfFailure = KindOfFailure {
-    fault: "kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n",
-    takes: Duration::from_secs(16),
-};
+const FOLLOWER: KindOfFailure =
+    ("kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n", Duration::from_secs(16));
 /// A long garbage collection of a client, which loses its session if the session timeout is shorter.
-const FROZEN: KindOfFailure = KindOfFailure {
-    fault: "kind = \"freeze\"\ntarget = \"holder\"\nduration = \"3s\"\n",
-    takes: Duration::from_secs(8),
-};
-const PAUSED: KindOfFailure = KindOfFailure {
-    fault: "kind = \"pause\"\ntarget = \"leader\"\nduration = \"3s\"\n",
-    takes: Duration::from_secs(10),
-};
+const FROZEN: KindOfFailure =
+    ("kind = \"freeze\"\ntarget = \"holder\"\nduration = \"3s\"\n", Duration::from_secs(8));
+const PAUSED: KindOfFailure =
+    ("kind = \"pause\"\ntarget = \"leader\"\nduration = \"3s\"\n", Duration::from_secs(10));
 
-/// The lock is blocked until the session has expired.
-fn holder(session_timeout: Duration) -> KindOfFailure {
-    let takes = session_timeout + Duration::from_secs(6);
-    KindOfFailure { fault: "kind = \"crash\"\ntarget = \"holder\"\n", takes }
-}
-const ROLLING: KindOfFailure =
-    KindOfFailure { fault: "kind = \"rolling-restart\"\n", takes: Duration::from_secs(30) };
+const ROLLING: KindOfFailure = ("kind = \"rolling-restart\"\n", Duration::from_secs(30));
 
 impl Failures {
     /// Each kind this many times, and one rolling restart of all servers; a single loss of the leader for `None`.
     fn of(times: Option<u32>, session_timeout: Duration) -> Self {
         let Some(times) = times else { return Self::of_leaders(1) };
         let mut all = Self::of_leaders(times);
-        for kind in [&FOLLOWER, &PAUSED, &FROZEN, &holder(session_timeout)] {
+        // The lock is blocked until the session has expired.
+        let crash = ("kind = \"crash\"\ntarget = \"holder\"\n", session_timeout + Duration::from_secs(6));
+        for kind in [FOLLOWER, PAUSED, FROZEN, crash] {
             (0..times).for_each(|_| all.add(kind));
         }
-        all.add(&ROLLING);
+        all.add(ROLLING);
         all
     }
 
     fn of_leaders(times: u32) -> Self {
         let mut all = Self { toml: String::new(), last: Duration::from_secs(2) };
-        (0..times).for_each(|_| all.add(&LEADER));
+        (0..times).for_each(|_| all.add(LEADER));
         all
     }
 
@@ -422,9 +407,9 @@ impl Failures {
         question.scenario(name, strategies, &ask) + &self.toml
     }
 
-    fn add(&mut self, kind: &KindOfFailure) {
+    fn add(&mut self, (fault, takes): KindOfFailure) {
         let at = self.last.as_millis();
-        self.toml.push_str(&format!("\n[[fault]]\nat = \"{at}ms\"\n{}", kind.fault));
-        self.last += kind.takes;
+        self.toml.push_str(&format!("\n[[fault]]\nat = \"{at}ms\"\n{fault}"));
+        self.last += takes;
     }
 }

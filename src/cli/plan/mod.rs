@@ -91,7 +91,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         on = Some(opened);
     }
     planning.countdown.note("predicting");
-    let Predictions { mut answers, map } = Predictions::of(&args, &asked_load, &strategies, &stored_evidence);
+    let (mut answers, map) = predictions(&args, &asked_load, &strategies, &stored_evidence);
     planning.countdown.done(predicting(&strategies));
     let objective = &asked_load.question.objective;
     for answer in &mut answers {
@@ -219,45 +219,35 @@ fn predicting(strategies: &[String]) -> Duration {
     EACH * u32::try_from(strategies.len()).unwrap_or(u32::MAX)
 }
 
-/// The answers from predictions alone.
-struct Predictions {
-    answers: Vec<Answer>,
-    map: Vec<MapCell>,
-}
-
-impl Predictions {
-    fn of(
-        args: &PlanArgs,
-        asked: &AskedLoad,
-        strategies: &[String],
-        stored_evidence: &StoredEvidence,
-    ) -> Self {
-        let objective = &asked.question.objective;
-        let effort = effort(args);
-        let known: Vec<(&String, PlannedLoad, Evidence)> = strategies
-            .iter()
-            .map(|name| {
-                let (load, evidence) = load_and_evidence(name, stored_evidence, &asked.load);
-                (name, load, evidence)
-            })
-            .collect();
-        // A simulation takes seconds, so each strategy runs on its own thread.
-        let answers: Vec<Answer> = std::thread::scope(|scope| {
-            let answer = |(name, load, evidence): &(&String, PlannedLoad, Evidence)| {
-                Answer::of(name, evidence, load, objective, effort)
-            };
-            let threads: Vec<_> = known.iter().map(|one| scope.spawn(move || answer(one))).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
-                .collect()
-        });
-        let candidate =
-            |(one, (_, load, evidence)): (_, &(_, PlannedLoad, Evidence))| Candidate::of(one, evidence, load);
-        let candidates: Vec<Candidate<'_>> = answers.iter().zip(&known).filter_map(candidate).collect();
-        let map = map(&candidates, objective, effort);
-        Self { answers, map }
-    }
+/// The answers from predictions alone, and the map of other loads.
+fn predictions(
+    args: &PlanArgs,
+    asked: &AskedLoad,
+    strategies: &[String],
+    stored_evidence: &StoredEvidence,
+) -> (Vec<Answer>, Vec<MapCell>) {
+    let objective = &asked.question.objective;
+    let effort = effort(args);
+    let known: Vec<(&String, PlannedLoad, Evidence)> = strategies
+        .iter()
+        .map(|name| {
+            let (load, evidence) = load_and_evidence(name, stored_evidence, &asked.load);
+            (name, load, evidence)
+        })
+        .collect();
+    // A simulation takes seconds, so each strategy runs on its own thread.
+    let answers: Vec<Answer> = std::thread::scope(|scope| {
+        let answer = |(name, load, evidence): &(&String, PlannedLoad, Evidence)| {
+            Answer::of(name, evidence, load, objective, effort)
+        };
+        let threads: Vec<_> = known.iter().map(|one| scope.spawn(move || answer(one))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    let candidate =
+        |(one, (_, load, evidence)): (_, &(_, PlannedLoad, Evidence))| Candidate::of(one, evidence, load);
+    let candidates: Vec<Candidate<'_>> = answers.iter().zip(&known).filter_map(candidate).collect();
+    let map = map(&candidates, objective, effort);
+    (answers, map)
 }
 
 /// Largest number of locks with which the load itself is measured.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::gates::{self, Baseline, JudgedGates};
+use super::gates::{self, Baseline};
 use super::{NAME, RESUME};
 use crate::cli::export::Prepared;
 use crate::cli::runs::to_resume;
@@ -121,10 +121,8 @@ impl RunResult {
         let verdict = stored.run.judged.verdict.clone().and(strict);
         let ending = stored.run.outcome.ending;
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
-        let JudgedGates { outcomes: gates, comparison, baseline } =
-            gates::judge(scenario, &side, baseline.as_ref(), &verdict);
-        let exit = ending.exit(&gate::overall(&gates));
-        let gated = zklockbench_report::Gated { gates, baseline };
+        let (gated, comparison) = gates::judge(scenario, &side, baseline.as_ref(), &verdict);
+        let exit = ending.exit(&gate::overall(&gated.gates));
         Self { path, side, only_outcome: *only_outcome, gated, comparison, exit }
     }
 

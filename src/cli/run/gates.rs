@@ -10,6 +10,7 @@ use zklockbench_core::error::Error;
 use zklockbench_core::units::shown;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::CellKey;
+use zklockbench_report::Gated;
 use zklockbench_results::layout;
 use zklockbench_scenario::Scenario;
 use zklockbench_scenario::gate::{Gate, Rule};
@@ -136,16 +137,15 @@ fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(runs)
 }
 
-pub struct JudgedGates {
-    pub outcomes: Vec<Outcome>,
-    /// The comparison; `None` if there was no baseline, or if it is not comparable.
-    pub comparison: Option<Comparison>,
-    pub baseline: Option<String>,
-}
-
 /// Outcomes of the scenario's gates for a run with this verdict. Without a gate about the baseline, the comparison itself is a
 /// gate.
-pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdict: &Verdict) -> JudgedGates {
+/// Also returns the comparison; `None` if there was no baseline, or if it is not comparable.
+pub fn judge(
+    scenario: &Scenario,
+    new: &Side,
+    baseline: Option<&Baseline>,
+    verdict: &Verdict,
+) -> (Gated, Option<Comparison>) {
     let cells: Vec<CellKey> = cells(scenario).collect();
     // An unreadable baseline must not lose the measurements: gates that need it are then unknown.
     let (base, goes_without) = match baseline.map(|baseline| (baseline.fitting(new), baseline.is_optional)) {
@@ -158,7 +158,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     };
     let goes_without = goes_without && base.is_none();
     let Some(stored) = new.runs.first().map(|run| &run.stored) else {
-        return JudgedGates { outcomes: Vec::new(), comparison: None, baseline: None };
+        return (Gated { gates: Vec::new(), baseline: None }, None);
     };
     let is_judged = |gate: &&Gate| !(goes_without && gate.condition.needs_baseline());
     let gates: Vec<Gate> = scenario.gates.iter().filter(is_judged).cloned().collect();
@@ -179,7 +179,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
         outcomes.push(Outcome::of_comparison(compared.get_or_insert_with(gone)));
         gate::worst_first(&mut outcomes);
     }
-    JudgedGates { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
+    (Gated { gates: outcomes, baseline: path }, compared.and_then(Result::ok))
 }
 
 /// The comparison to report beside gates that use the baseline, with their metrics and margins, so that both agree.

@@ -5,10 +5,8 @@ mod gates;
 pub mod host;
 pub mod metrics;
 pub mod open_ensemble;
-pub mod part;
 pub mod progress;
 mod resume;
-mod server_limits;
 pub mod sharing;
 
 use std::cell::RefCell;
@@ -21,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::RunArgs;
 use super::export::Prepared;
 use super::scenario_file::ScenarioFile;
+use super::worker::WorkerPlace;
 use super::{drivers, output};
 use crate::run::{self, Ran, RunContext};
 use zklockbench_analysis::gate::GateWatch;
@@ -39,7 +38,6 @@ use conclude::RunResult;
 pub(super) use conclude::{Concluding, MeasuredRun, places};
 use metrics::{Endpoint, Port};
 use open_ensemble::{Needs, OpenEnsemble};
-use part::WorkerPlace;
 use progress::Progress;
 use sharing::Sharing;
 
@@ -165,7 +163,7 @@ pub(super) async fn measure(
     let slice = worker.as_ref().map_or(Slice::WHOLE, |worker| worker.slice);
     let of_workers = worker.as_ref().map(|worker| worker.run_id.as_str());
     let sharing = Sharing::of(&opened, &args.opening.sharing, of_workers).await;
-    let fits = server_limits::check(&opened, &sharing, &plan, slice);
+    let fits = sharing::check(&opened, &sharing, &plan, slice);
     if let Err(error) = stop.run_until_cancelled(fits).await.unwrap_or(Err(Error::Interrupted)) {
         opened.close();
         return Err(error);

@@ -5,7 +5,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "the time of writing is only a label")]
 
-mod failures;
 pub mod question;
 
 use std::ffi::OsString;

@@ -16,19 +16,6 @@ pub enum Article {
     A5,
 }
 
-/// The article, the passage, and the numbers it gives.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Source {
-    pub article: Article,
-    pub about: String,
-    pub title: Option<String>,
-    pub author: Option<String>,
-    pub date: Option<String>,
-    pub link: Option<String>,
-    pub figures: String,
-}
-
 /// A claim in `claims.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,10 +78,9 @@ pub struct Case {
     pub says: String,
 }
 
+/// The content of `claims.toml`, apart from the articles.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Book {
-    article: Vec<Source>,
     claim: Vec<Claim>,
 }
 
@@ -104,10 +90,6 @@ static BOOK: LazyLock<Book> = LazyLock::new(|| {
 
 pub fn claims() -> &'static [Claim] {
     &BOOK.claim
-}
-
-pub fn sources() -> &'static [Source] {
-    &BOOK.article
 }
 
 /// Directory of the tests that claims name.

@@ -2,7 +2,7 @@
 //!
 //! `claims.toml` lists the claims: the runs that each needs, the metrics that decide it, their conditions, and the
 //! sentence for each case. Nothing is measured here. If a run is missing, the claim remains inconclusive and names the
-//! command for that run. `docs/articles.md` ([`overview`]) and `docs/reference/articles.md` ([`evidence_page`]) show
+//! command for that run. `docs/articles.md` and `docs/reference/articles.md` ([`evidence_page`]) show
 //! `results/articles/decisions.json`.
 
 mod claim;
@@ -11,16 +11,14 @@ mod page;
 mod reading;
 mod reckoned;
 
-use std::collections::BTreeMap;
-
 use reading::Trials;
 use zklockbench_core::units::{counted, grouped};
 use zklockbench_record::Calibration;
 use zklockbench_results::StoredRun;
 
-pub use claim::{Answer, Article, CALIBRATIONS, CURATOR, Claim, Decision, TESTS, claims, sources};
+pub use claim::{Answer, Article, CALIBRATIONS, CURATOR, Claim, Decision, TESTS, claims};
 pub use figure::{Bounds, Figure, Of};
-pub use page::{DECISIONS_VERSION, Decisions, evidence_page, overview, text};
+pub use page::{DECISIONS_VERSION, Decisions, evidence_page, text};
 
 /// Recorded behaviour of Java's Curator, in its own directory.
 pub const CURATOR_FACTS: &str = "curator-facts.json";
@@ -44,7 +42,7 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
         decided_by: claim.decided_by.clone(),
         answer,
         sentence,
-        figures: known.map(ClaimFigures::into_figures).unwrap_or_default(),
+        figures: known.unwrap_or_default().0.into_iter().map(|(_, figure)| figure).collect(),
         runs,
         tests: claim.tests.clone(),
     }
@@ -100,10 +98,7 @@ fn word_of(scenario: &str) -> &str {
 
 /// The metrics of a claim by name, in the order shown.
 #[derive(Default)]
-struct ClaimFigures {
-    names: Vec<String>,
-    figures: BTreeMap<String, Figure>,
-}
+struct ClaimFigures(Vec<(String, Figure)>);
 
 impl ClaimFigures {
     fn of(claim: &Claim, evidence: &Evidence) -> Result<Self, String> {
@@ -120,12 +115,11 @@ impl ClaimFigures {
     }
 
     fn put(&mut self, name: &str, figure: Figure) {
-        self.names.push(name.to_owned());
-        self.figures.insert(name.to_owned(), figure);
+        self.0.push((name.to_owned(), figure));
     }
 
     fn answer(&self, claim: &Claim) -> Result<(Answer, String), String> {
-        let find = |name: &str| self.figures.get(name);
+        let find = |name: &str| self.0.iter().find(|(one, _)| one == name).map(|(_, figure)| figure);
         for case in &claim.cases {
             let holds = case.when.as_ref().map_or(Ok(Some(true)), |when| figure::holds(when, &find))?;
             if holds == Some(true) {
@@ -133,10 +127,6 @@ impl ClaimFigures {
             }
         }
         Ok((Answer::NotDecided, figure::filled(&claim.otherwise, &find)?))
-    }
-
-    fn into_figures(mut self) -> Vec<Figure> {
-        self.names.iter().filter_map(|name| self.figures.remove(name)).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
-use super::claim::{Answer, Decision, Source, TESTS, sources};
+use super::claim::{Answer, Decision, TESTS};
 
 pub const DECISIONS_VERSION: u32 = 1;
 
@@ -54,38 +54,6 @@ impl Decisions {
     }
 }
 
-/// One row per claim: `docs/articles.md`. Numbers link to the evidence, which [`evidence_page`] writes.
-pub fn overview(decisions: &Decisions) -> String {
-    let mut text = String::from(
-        "# The articles' claims\n\n\
-         Which published claims about ZooKeeper locks hold? Generated from `results/articles` by `zklockbench articles`; do \
-         not edit. Each number links to the [evidence](reference/articles.md). `scripts/articles` repeats all \
-         measurements.\n\n",
-    );
-    text += &format!("**{} claims: {}.**\n\n", decisions.claims.len(), decisions.summary());
-    text += "| # | article | claim | verdict | reason |\n|---:|---|---|---|---|\n";
-    for claim in &decisions.claims {
-        text += &format!(
-            "| [{0}](reference/articles.md#claim-{0}) | {1} | {2} | **{3}** | {4} |\n",
-            claim.number,
-            makers(claim),
-            claim.claim,
-            claim.answer.name(),
-            claim.sentence
-        );
-    }
-    text += "\n## The comparison as printed\n\n\
-             [drivers/articles](../drivers/README.md#included-drivers) rebuilds the articles' Java classes step by step. This command \
-             repeats the comparison of the three strategies (A3) with these classes and with this suite's locks, side by side, in about \
-             six minutes; claims 24 and 25 show what it found:\n\n\
-             ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n\n\
-             Scenarios, options and gates also take the article's names: `parent-node-watch` is `parent-watch`, `child-watch`, \
-             `child-node-watch`, `node-watch` and `previous-node-watch` are `predecessor-watch`. Results keep our names.\n";
-    text += "\n## Articles\n\n";
-    text.extend(sources().iter().map(article));
-    text
-}
-
 /// All metrics, runs and tests behind each claim: `docs/reference/articles.md`.
 pub fn evidence_page(decisions: &Decisions) -> String {
     let mut text = String::from(
@@ -101,14 +69,6 @@ pub fn evidence_page(decisions: &Decisions) -> String {
         text += &section(claim);
     }
     text
-}
-
-fn article(source: &Source) -> String {
-    let Source { article, about, title, author, date, link, figures } = source;
-    let title = title.as_ref().map_or_else(String::new, |title| format!("*{title}*, "));
-    let by = author.as_ref().map_or_else(|| "author unknown".to_owned(), |author| format!("by {author}"));
-    let rest: String = [date, link].into_iter().flatten().map(|known| format!(", {known}")).collect();
-    format!("- **{article:?}**: {title}{by}{rest}: {about}. Published figures: {figures}.\n")
 }
 
 fn makers(claim: &Decision) -> String {

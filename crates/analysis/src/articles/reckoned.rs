@@ -25,10 +25,6 @@ fn amount(what: impl Into<String>, value: usize) -> Figure {
     Figure::new(what, value as f64, Of::Amount)
 }
 
-fn yes_no(what: &str, is: bool) -> Figure {
-    Figure::new(what, f64::from(u8::from(is)), Of::YesNo)
-}
-
 fn servers(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let mut shared = false;
     for servers in [1, 3, 5] {
@@ -43,7 +39,8 @@ fn servers(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
         let alone = write_alone(calibration)? as f64;
         known.put(&format!("alone_{servers}"), Figure::new(title("a write alone, median"), alone, Of::Us));
     }
-    known.put("shared", yes_no("the servers share a host", shared));
+    let shared = f64::from(u8::from(shared));
+    known.put("shared", Figure::new("the servers share a host", shared, Of::YesNo));
     Some(())
 }
 
@@ -182,14 +179,9 @@ fn hold_in_intervals(trial: &Trial) -> Option<f64> {
 fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let trials = evidence.trials("articles-batch");
     let sources = evidence.sources?.map(complexity);
-    let kinds: Vec<Kinds> =
-        STRATEGIES.into_iter().map(|name| Kinds::of(&counted_of(&trials, name))).collect::<Option<_>>()?;
-    let measures: [(&str, &str, Vec<usize>); 4] = [
-        (
-            "kinds",
-            "kinds of requests and events",
-            kinds.iter().map(|one| one.requests + one.events).collect(),
-        ),
+    let kinds = STRATEGIES.into_iter().map(|name| kinds(&counted_of(&trials, name)));
+    let measures = [
+        ("kinds", "kinds of requests and events", kinds.collect::<Option<Vec<usize>>>()?),
         ("lines", "lines", sources.iter().map(|one| one.lines).collect()),
         ("branches", "branches", sources.iter().map(|one| one.branches).collect()),
         ("states", "states in which it waits", sources.iter().map(|one| one.states).collect()),
@@ -207,25 +199,18 @@ fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     Some(())
 }
 
-struct Kinds {
-    requests: usize,
-    events: usize,
-}
-
-impl Kinds {
-    fn of(trials: &Trials<'_>) -> Option<Self> {
-        let any = |count: &dyn Fn(&Trial) -> u64| trials.0.iter().any(|trial| count(trial) > 0);
-        let requests =
-            RequestKind::ALL.into_iter().filter(|kind| any(&|trial| trial.whole.requests.get(*kind))).count();
-        let events = [
-            any(&|trial| trial.whole.notifications.node_deleted),
-            any(&|trial| trial.whole.notifications.children_changed),
-            any(&|trial| trial.whole.notifications.data_changed),
-            any(&|trial| trial.whole.notifications.node_created),
-        ];
-        (!trials.0.is_empty())
-            .then(|| Self { requests, events: events.into_iter().filter(|any| *any).count() })
-    }
+/// Number of kinds of requests and events.
+fn kinds(trials: &Trials<'_>) -> Option<usize> {
+    let any = |count: &dyn Fn(&Trial) -> u64| trials.0.iter().any(|trial| count(trial) > 0);
+    let requests =
+        RequestKind::ALL.into_iter().filter(|kind| any(&|trial| trial.whole.requests.get(*kind))).count();
+    let events = [
+        any(&|trial| trial.whole.notifications.node_deleted),
+        any(&|trial| trial.whole.notifications.children_changed),
+        any(&|trial| trial.whole.notifications.data_changed),
+        any(&|trial| trial.whole.notifications.node_created),
+    ];
+    (!trials.0.is_empty()).then(|| requests + events.into_iter().filter(|any| *any).count())
 }
 
 /// Complexity of a class, without the driver around it.

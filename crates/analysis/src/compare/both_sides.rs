@@ -5,7 +5,7 @@
 //! lock a little, and the mean shows it with less noise than a single strategy.
 
 use super::differences::{FloorRise, ShareApart, shares, takes_time, unless_generator};
-use super::figures::{VIOLATIONS, better_of, is_determined, leading, reading, readings};
+use super::figures::{Chosen, Role, VIOLATIONS, better_of, is_determined, leading, reading, readings};
 use super::judge::{Compared, ComparisonVerdict, Method, Regression, Sample, Scale, Terms, exactly};
 use super::side::{CellUnderLoad, LINE, Repetitions, doubt, sound};
 use super::test::{Runs, Test};
@@ -42,6 +42,13 @@ impl Planned {
         }
     }
 
+    /// The readings of the base.
+    pub fn base(self) -> Sample {
+        match self {
+            Self::Done(compared) => compared.base,
+            Self::Tested(test) => test.base,
+        }
+    }
     /// Whether the metric is subject to chance. That is also the case if a test was impossible.
     pub fn takes_a_test(&self, figure: Figure) -> bool {
         let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
@@ -153,8 +160,7 @@ struct FloorCaveat {
 impl Caveats {
     pub fn of(base: &Repetitions<'_>, new: &Repetitions<'_>, floor: Option<FloorRise>) -> Self {
         let (were, are) = (base.trials(), new.trials());
-        let floor =
-            floor.map(|rise| FloorCaveat { rise, requests: requests_in_a_turn(&were, rise.base_us()) });
+        let floor = floor.map(|rise| FloorCaveat { rise, requests: requests_in_a_turn(&were, rise.base_us) });
         Self { floor, generator: shares(&were, &are), lost: doubt(base, new) }
     }
 
@@ -210,29 +216,23 @@ fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     found.inconclusive(why)
 }
 
-/// A metric over all strategies with the same number of contenders and locks.
-pub(super) struct Together {
+/// A row of the comparison, before correction for the family.
+pub(super) struct PlannedRow {
     pub cell: CellUnderLoad,
     pub strategies: Vec<String>,
-    pub figure: Figure,
+    pub chosen: Chosen,
+    pub planned: Planned,
     pub caveats: Caveats,
-    runs: Runs,
-}
-
-impl Together {
-    pub fn of_base(&self) -> Vec<Reading> {
-        self.runs.base.concat()
-    }
-
-    pub fn test(&self, terms: &Terms) -> Test {
-        Test::of_runs(&self.runs, better_of(self.figure), terms.of_all(self.figure), Scale::Values)
-    }
 }
 
 /// One entry for each number of contenders and locks for which both sides have at least two strategies. The metric is
 /// the leading one or, if others were selected, the first of them, provided that it takes time. There is no entry if
 /// only some strategies measured it.
-pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure]) -> Vec<Together> {
+pub(super) fn together(
+    pairs: &[(CellUnderLoad, BothSides<'_>)],
+    asked: &[Figure],
+    terms: &Terms,
+) -> Vec<PlannedRow> {
     let on_both_sides = pairs.iter().filter(|(_, pair)| {
         let has = |side: &Repetitions<'_>| !side.trials().is_empty();
         has(&pair.base) && has(&pair.new)
@@ -257,7 +257,9 @@ pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure
         let caveats = Caveats::of_any(members.iter().map(|(_, pair)| &pair.caveats))?;
         let strategies: Vec<String> = members.iter().map(|(name, _)| (*name).to_owned()).collect();
         let cell = CellUnderLoad { strategy: format!("{} strategies together", strategies.len()), ..cell };
-        Some(Together { cell, strategies, figure, caveats, runs })
+        let chosen = Chosen { figure, role: Role::Decides };
+        let test = Test::of_runs(&runs, better_of(figure), terms.of_all(figure), Scale::Values);
+        Some(PlannedRow { cell, strategies, chosen, planned: Planned::Tested(test), caveats })
     };
     groups.into_iter().filter_map(of_group).collect()
 }

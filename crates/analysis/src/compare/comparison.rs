@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::both_sides::{BothSides, Caveats, Planned, Together, together};
+use super::both_sides::{BothSides, PlannedRow, together};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
 use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, readings, unit_of};
@@ -184,19 +184,16 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         (key, BothSides::of(was, is, floor))
     });
     let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = pairs.collect();
-    let mut family = Family::default();
-    for together in together(&pairs, &ask.figures) {
-        family.take_together(together, ask);
-    }
+    let mut planned = together(&pairs, &ask.figures, &ask.terms);
+    let mut left_out = Vec::new();
     for (key, pair) in &pairs {
-        family.take(key, pair, ask);
+        plan(key, pair, ask, &mut planned, &mut left_out);
     }
     // A cell without a counterpart is not compared, but its violations still count.
     for (key, are) in is.iter().filter(|(key, are)| only_new.contains(key) && any_violation(are)) {
         let pair = BothSides::of(Repetitions::default(), are.clone(), None);
-        family.plan(key, &pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
+        planned.push(planned_row(key, &pair, DECIDING_VIOLATIONS, ask));
     }
-    let Family { planned, left_out } = family;
     let (rows, deciding) = conclude(planned);
     let about = About::of(&rows);
     Ok(Comparison {
@@ -240,59 +237,38 @@ fn find<'a>(cells: &[(CellUnderLoad, Repetitions<'a>)], key: &CellUnderLoad) -> 
     found.map(|(_, repetitions)| repetitions.clone()).unwrap_or_default()
 }
 
-#[derive(Default)]
-struct Family {
-    planned: Vec<PlannedRow>,
-    left_out: Vec<LeftOut>,
-}
+const DECIDING_VIOLATIONS: Chosen = Chosen { figure: VIOLATIONS, role: Role::Decides };
 
-struct PlannedRow {
-    cell: CellUnderLoad,
-    strategies: Vec<String>,
-    chosen: Chosen,
-    planned: Planned,
-    caveats: Caveats,
-}
-
-impl Family {
-    fn take(&mut self, key: &CellUnderLoad, pair: &BothSides<'_>, ask: &Ask) {
-        let (were, are) = (pair.base.trials(), pair.new.trials());
-        let is_asked_for = !ask.figures.is_empty();
-        for chosen in chosen(&ask.figures, key, &were, &are) {
-            let why = (!is_asked_for).then(|| applies_to_neither(chosen.figure, &were, &are)).flatten();
-            match why {
-                Some(why) => {
-                    let figure = chosen.figure.to_string();
-                    self.left_out.push(LeftOut { cell: key.clone(), figure, why });
-                }
-                None => self.plan(key, pair, chosen, ask),
+/// Plans the comparisons of a cell.
+fn plan(
+    key: &CellUnderLoad,
+    pair: &BothSides<'_>,
+    ask: &Ask,
+    planned: &mut Vec<PlannedRow>,
+    left_out: &mut Vec<LeftOut>,
+) {
+    let (were, are) = (pair.base.trials(), pair.new.trials());
+    let is_asked_for = !ask.figures.is_empty();
+    for chosen in chosen(&ask.figures, key, &were, &are) {
+        let why = (!is_asked_for).then(|| applies_to_neither(chosen.figure, &were, &are)).flatten();
+        match why {
+            Some(why) => {
+                let figure = chosen.figure.to_string();
+                left_out.push(LeftOut { cell: key.clone(), figure, why });
             }
-        }
-        // Violations are always compared, whatever metrics were selected.
-        if !ask.figures.contains(&VIOLATIONS) {
-            self.plan(key, pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
+            None => planned.push(planned_row(key, pair, chosen, ask)),
         }
     }
-
-    fn plan(&mut self, key: &CellUnderLoad, pair: &BothSides<'_>, chosen: Chosen, ask: &Ask) {
-        self.planned.push(PlannedRow {
-            cell: key.clone(),
-            strategies: Vec::new(),
-            planned: pair.plan(chosen.figure, &ask.terms),
-            chosen,
-            caveats: pair.caveats.clone(),
-        });
+    // Violations are always compared, whatever metrics were selected.
+    if !ask.figures.contains(&VIOLATIONS) {
+        planned.push(planned_row(key, pair, DECIDING_VIOLATIONS, ask));
     }
+}
 
-    fn take_together(&mut self, together: Together, ask: &Ask) {
-        self.planned.push(PlannedRow {
-            planned: Planned::Tested(together.test(&ask.terms)),
-            cell: together.cell,
-            strategies: together.strategies,
-            chosen: Chosen { figure: together.figure, role: Role::Decides },
-            caveats: together.caveats,
-        });
-    }
+fn planned_row(key: &CellUnderLoad, pair: &BothSides<'_>, chosen: Chosen, ask: &Ask) -> PlannedRow {
+    let planned = pair.plan(chosen.figure, &ask.terms);
+    let (cell, caveats) = (key.clone(), pair.caveats.clone());
+    PlannedRow { cell, strategies: Vec::new(), chosen, planned, caveats }
 }
 
 /// The verdicts, and the number of deciding comparisons that were corrected together.

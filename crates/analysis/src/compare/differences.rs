@@ -331,14 +331,15 @@ fn readable(name: &str, value: &Value) -> String {
     }
 }
 
-/// Handoff floors of both sides, in microseconds: the median over runs of each run's lower one.
+/// Handoff floors of both sides, in microseconds: the median over runs of each run's lower one. A rise on the new side, although both
+/// ran on supposedly identical servers, points to a slower or busier host, which may explain an apparent regression of a lock.
 #[derive(Debug, Clone, Copy)]
-struct Floors {
-    base: f64,
-    new: f64,
+pub struct FloorRise {
+    pub(super) base_us: f64,
+    new_us: f64,
 }
 
-impl Floors {
+impl FloorRise {
     fn of(base: &Side, new: &Side) -> Option<Self> {
         // The floor is measured before and after the trials; the lower value is less likely to be disturbed.
         let lower = |run: &Loaded| {
@@ -350,43 +351,22 @@ impl Floors {
             let each: Vec<f64> = side.runs.iter().filter_map(lower).map(|us| us as f64).collect();
             median(&each).filter(|floor| *floor > 0.0)
         };
-        Some(Self { base: of(base)?, new: of(new)? })
+        Some(Self { base_us: of(base)?, new_us: of(new)? })
     }
-
     fn told(self) -> [String; 2] {
-        [self.base, self.new].map(|floor| format_micros(floor.round() as u64))
+        [self.base_us, self.new_us].map(|floor| format_micros(floor.round() as u64))
     }
-}
 
-/// Measured floors are never exactly equal; smaller ratios are not reported.
-const FLOORS_APART: f64 = 1.1;
-
-fn floors(base: &Side, new: &Side) -> Option<Difference> {
-    let floors = Floors::of(base, new)?;
-    let apart = (floors.base / floors.new).max(floors.new / floors.base) > FLOORS_APART;
-    apart.then(|| Difference::measured("floor of a handoff (median)", floors.told()))
-}
-
-/// A rise of raw request times on the new side, although both ran on supposedly identical servers. It points to a slower or
-/// busier host, which may explain an apparent regression of a lock.
-#[derive(Debug, Clone, Copy)]
-pub struct FloorRise(Floors);
-
-impl FloorRise {
     /// `None` if the floor did not rise, or if the servers differ on purpose, because their cost is then part of the answer.
     /// `apart` lists all differences between the sides.
     pub fn between(base: &Side, new: &Side, apart: &[Difference]) -> Option<Self> {
-        let rise = Self(Floors::of(base, new)?);
+        let rise = Self::of(base, new)?;
         let is_part_of_it = apart.iter().any(|one| one.of_servers);
         (rise.share() > Floor::APART - 1.0 && !is_part_of_it).then_some(rise)
     }
 
     fn share(self) -> f64 {
-        self.0.new / self.0.base - 1.0
-    }
-
-    pub(super) fn base_us(self) -> f64 {
-        self.0.base
+        self.new_us / self.base_us - 1.0
     }
 
     /// The result, unless it is a regression that the floor may explain. For that, the metric must depend on request
@@ -403,12 +383,21 @@ impl FloorRise {
         if self.share() <= margin || is_more {
             return found;
         }
-        let [was, is] = self.0.told();
+        let [was, is] = self.told();
         found.inconclusive(format!(
             "the floor of a handoff rose from {was} to {is}, so the host is the likely cause, not the lock: compare again \
              when it is quiet"
         ))
     }
+}
+
+/// Measured floors are never exactly equal; smaller ratios are not reported.
+const FLOORS_APART: f64 = 1.1;
+
+fn floors(base: &Side, new: &Side) -> Option<Difference> {
+    let floors = FloorRise::of(base, new)?;
+    let apart = (floors.base_us / floors.new_us).max(floors.new_us / floors.base_us) > FLOORS_APART;
+    apart.then(|| Difference::measured("floor of a handoff (median)", floors.told()))
 }
 
 /// Whether a metric depends on the time that a request takes.

@@ -10,7 +10,7 @@ use super::figures::{Chosen, Role, VIOLATIONS, chosen, counts_losses, is_determi
 use super::judge::Sample;
 use super::side::{CellUnderLoad, Side};
 use super::test::MOST;
-use zklockbench_record::{Figure, Reading, Unit};
+use zklockbench_record::{Figure, Unit};
 use zklockbench_stats::Design;
 
 /// Probability of detecting a change of that size.
@@ -56,9 +56,9 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
         .into_iter()
         .map(|(key, repetitions)| (key, BothSides::of(repetitions.clone(), repetitions, None)))
         .collect();
-    let of_all = together(&pairs, &ask.figures).into_iter();
-    let mut asked: Vec<(CellUnderLoad, Figure, Vec<Reading>)> =
-        of_all.map(|all| (all.cell.clone(), all.figure, all.of_base())).collect();
+    let of_all = together(&pairs, &ask.figures, &ask.terms).into_iter();
+    let mut asked: Vec<(CellUnderLoad, Figure, Sample)> =
+        of_all.map(|all| (all.cell, all.chosen.figure, all.planned.base())).collect();
     for (key, pair) in &pairs {
         let trials = pair.base.trials();
         let deciding = chosen(&ask.figures, key, &trials, &trials).into_iter();
@@ -68,33 +68,26 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
                 || counts_losses(figure)
                 || trials.iter().filter(|trial| trial.is_sound()).all(|trial| is_determined(figure, trial));
             if let (false, Ok(found)) = (no_test, readings(&trials, figure)) {
-                asked.push((key.clone(), figure, found));
+                asked.push((key.clone(), figure, Sample::of(&found)));
             }
         }
     }
     let family = asked.len();
-    let row = |(cell, figure, found): (CellUnderLoad, Figure, Vec<Reading>)| {
-        let spread = spread(&found);
+    let row = |(cell, figure, readings): (CellUnderLoad, Figure, Sample)| {
+        let spread = spread(&readings);
         let repetitions = spread.and_then(|spread| needed(spread, change, ask.terms.alpha, family));
-        let readings = Sample::of(&found);
-        PowerRow {
-            cell,
-            figure: figure.to_string(),
-            readings,
-            spread,
-            repetitions,
-            measured_in: figure.unit(),
-        }
+        let (figure, measured_in) = (figure.to_string(), figure.unit());
+        PowerRow { cell, figure, readings, spread, repetitions, measured_in }
     };
     Power { change, seen: SEEN, family, rows: asked.into_iter().map(row).collect() }
 }
 
 /// Standard deviation of the logarithms; `None` for fewer than two values, or if a logarithm does not exist.
-fn spread(readings: &[Reading]) -> Option<f64> {
-    if readings.len() < 2 || readings.iter().any(|reading| reading.at_least) {
+fn spread(readings: &Sample) -> Option<f64> {
+    if readings.values.len() < 2 || readings.at_least {
         return None;
     }
-    let logs: Vec<f64> = readings.iter().map(|reading| reading.value.ln()).collect();
+    let logs: Vec<f64> = readings.values.iter().map(|value| value.ln()).collect();
     let count = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / count;
     let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
@@ -141,9 +134,9 @@ mod tests {
     fn constant_differences_need_only_the_family_minimum() {
         assert_eq!(needed(0.0, 0.05, 0.05, 24), Design::Independent.fewest(0.05 / 24.0));
         assert_eq!(needed(3.0, 0.05, 0.05, 24), None);
-        let reading = Reading::exact;
-        assert_eq!(spread(&[reading(1.0)]), None);
-        assert_eq!(spread(&[reading(0.0), reading(1.0)]), None);
-        assert_eq!(spread(&[reading(5.0), reading(5.0)]), Some(0.0));
+        let spread = |values: &[f64]| spread(&Sample { values: values.to_vec(), ..Sample::default() });
+        assert_eq!(spread(&[1.0]), None);
+        assert_eq!(spread(&[0.0, 1.0]), None);
+        assert_eq!(spread(&[5.0, 5.0]), Some(0.0));
     }
 }

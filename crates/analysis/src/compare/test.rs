@@ -59,7 +59,7 @@ pub struct Test {
     limits: Limits,
     scale: Scale,
     /// The readings of each side, for display.
-    base: Sample,
+    pub(super) base: Sample,
     new: Sample,
     /// One reading for each unit.
     units: [Vec<Reading>; 2],

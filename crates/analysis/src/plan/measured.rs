@@ -1,4 +1,4 @@
-//! Whether a trial of the planned load itself met the objective.
+//! Whether a trial of the planned load itself met the objective, and the cost of a lock per request.
 //!
 //! Waits count from the intended start, so a late load generator only lengthens them: waits that meet the objective prove it,
 //! however late the generator was. Waits that miss it prove nothing if the generator's own delay may be the cause.
@@ -15,7 +15,7 @@ use zklockbench_core::measure::{Figure, Measure, Statistic, Survival};
 use zklockbench_core::units::{counted, number};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
-use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
+use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_stats::queueing::Order;
 
 /// Significance level at which a percentile is decided by few waits.
@@ -187,6 +187,38 @@ fn decided_by_few(figure: Figure, beyond: u64, waits: u64) -> Option<bool> {
         (true, _) => Some(true),
         (_, true) => Some(false),
         _ => None,
+    }
+}
+
+const DAY_S: f64 = 86_400.0;
+
+/// Cost of a strategy if each request takes its own lock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FreshCost {
+    /// The strategy.
+    pub strategy: String,
+    /// Median duration of an acquire, in microseconds, including the creation of missing directories.
+    pub acquire_p50_us: Option<f64>,
+    /// Requests per acquisition; `None` if they could not be counted.
+    pub requests: Option<f64>,
+    /// Persistent nodes left per acquisition; `None` if they could not be counted.
+    pub nodes_left: Option<f64>,
+    /// Persistent nodes added per day at the planned rate.
+    pub nodes_a_day: Option<f64>,
+}
+
+impl FreshCost {
+    /// The cost in a trial with fresh locks, at a planned rate of requests per second.
+    pub fn of(trial: &Trial, rate: f64) -> Self {
+        let acquire = trial.reading(Figure::Latency(Measure::Uncontended, Statistic::percent(50)));
+        let nodes_left = NODES_LEFT.of(trial);
+        Self {
+            strategy: trial.spec.strategy.label.clone(),
+            acquire_p50_us: acquire.ok().map(|found| found.value),
+            requests: REQUESTS_PER_ACQUISITION.of(trial),
+            nodes_left,
+            nodes_a_day: nodes_left.map(|nodes| nodes * rate * DAY_S),
+        }
     }
 }
 

@@ -4,25 +4,21 @@
 mod answer;
 mod failure;
 mod file;
-mod fresh;
 mod load;
 mod measured;
 mod question;
 mod recommendation;
 mod search;
-mod servers;
 mod verification;
 
-pub use answer::{Answer, Evidence, VariableHolds};
+pub use answer::{Answer, ByServers, Evidence, VariableHolds};
 pub use failure::{FailureCost, MeasuredFailure, MeasuredRange};
 pub use file::{FILE, PlanFile, RUNS, read};
-pub use fresh::FreshCost;
 pub use load::{PlannedLoad, SIMULATED};
-pub use measured::MeasuredLoad;
+pub use measured::{FreshCost, MeasuredLoad};
 pub use question::{Question, QuestionLoad, in_toml, objective, rate, wait_of};
 pub use recommendation::{
     Because, Candidate, MapCell, MapChoice, Recommendation, map, most_promising, recommend, to_measure,
 };
 pub use search::{CurvePoint, Effort, Headroom, Sensitivity};
-pub use servers::ByServers;
 pub use verification::{Attempt, Checked, CheckedFailure, Unverified, Verification, verify};

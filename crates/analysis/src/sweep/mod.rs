@@ -3,16 +3,14 @@
 //! This part starts nothing. It defines the variables, chooses the next point, derives the findings (the objective's limit and
 //! the collapse), and defines the resulting file. `cli` runs the points.
 
-mod failures;
 mod file;
 mod findings;
 mod next;
 mod over;
 mod series;
 
-pub use failures::{FailurePoint, FailureSample};
 pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, read};
 pub use findings::{Collapse, Edge, Finding, find};
 pub use next::{Ask, Step, Why, next};
 pub use over::{Over, Values, Variable};
-pub use series::{At, Decision, Point, Sample, Series, State, samples};
+pub use series::{At, Decision, FailurePoint, FailureSample, Point, Sample, Series, State, samples};

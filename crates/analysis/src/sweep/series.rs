@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::failures::{self, FailurePoint, FailureSample};
 use crate::objective::Objective;
+use crate::plan::MeasuredRange;
 use zklockbench_core::measure::{Figure, Measure, Statistic};
-use zklockbench_core::units::shown;
+use zklockbench_core::units::{grouped, shown};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_core::worded;
 use zklockbench_record::figures::THROUGHPUT;
-use zklockbench_record::{Missing, Reading, Trial};
+use zklockbench_record::{FaultRecord, Missing, Reading, Trial};
 use zklockbench_results::StoredRun;
 use zklockbench_stats::{Interval, Position, range_interval};
 
@@ -98,7 +98,7 @@ pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) 
             wait_p99: reading(wait(99)),
             objective: objective.and_then(reading),
             granted_us: trial.sessions.negotiated_timeout_us,
-            failures: failures::samples(&trial.faults),
+            failures: failure_samples(&trial.faults),
         }
     };
     stored.trials.iter().map(of).collect()
@@ -300,7 +300,7 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
             !readings.is_empty() && !has_samples(objective.figure, &readings, most)
         }),
         granted_us: group.iter().map(|sample| sample.granted_us).max().unwrap_or(0),
-        failures: failures::points(group),
+        failures: failure_points(group),
     }
 }
 
@@ -329,4 +329,66 @@ fn has_samples(figure: Figure, readings: &[Reading], times: f64) -> bool {
     let Figure::Latency(_, statistic) = figure else { return true };
     let all: u64 = readings.iter().filter_map(|reading| reading.samples).sum();
     all as f64 * times >= statistic.samples_needed() as f64
+}
+
+/// Effect of one fault in one repetition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailureSample {
+    /// The fault, as written in a scenario.
+    pub fault: String,
+    /// Longest time without an acquisition of a wanted lock, in microseconds; 0 if it was below 5 ms. `None` if the
+    /// fault had no visible effect, or fired while an earlier one still blocked a lock.
+    pub gap_us: Option<u64>,
+    /// Number of sessions that it ended; `None` in the same cases.
+    pub sessions_lost: Option<u64>,
+}
+
+/// Effect of one fault over the repetitions of a point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailurePoint {
+    /// The fault, as written in a scenario.
+    pub fault: String,
+    /// Number of faults with a visible effect.
+    pub times: usize,
+    /// Longest time without an acquisition of a wanted lock.
+    pub gap: Option<MeasuredRange>,
+    /// Smallest number of sessions that it ended.
+    pub sessions_lost_least: Option<u64>,
+    /// Largest number of sessions that it ended.
+    pub sessions_lost_most: Option<u64>,
+}
+
+fn failure_samples(faults: &[FaultRecord]) -> Vec<FailureSample> {
+    let mut blocked_until = i64::MIN;
+    let sample = |fault: &FaultRecord| {
+        let gap_us = fault.longest_gap_us.unwrap_or(0);
+        let is_alone = fault.asked_us >= blocked_until;
+        blocked_until = blocked_until.max(fault.asked_us.saturating_add_unsigned(gap_us));
+        let is_known = fault.proved && is_alone;
+        FailureSample {
+            fault: fault.label.clone(),
+            gap_us: is_known.then_some(gap_us),
+            sessions_lost: fault.sessions_lost.filter(|_| is_known),
+        }
+    };
+    faults.iter().map(sample).collect()
+}
+
+/// The effects over valid repetitions. A growing queue does not affect them.
+fn failure_points(group: &[&Sample]) -> Vec<FailurePoint> {
+    let counting = group.iter().filter(|sample| matches!(sample.state, State::Sound | State::Unstable));
+    let all = counting.flat_map(|sample| &sample.failures).map(|one| (one.fault.as_str(), one));
+    grouped(all).into_iter().map(|(fault, same)| failure_point(fault, &same)).collect()
+}
+
+fn failure_point(fault: &str, same: &[&FailureSample]) -> FailurePoint {
+    let gaps = || same.iter().filter_map(|one| one.gap_us);
+    let lost = || same.iter().filter_map(|one| one.sessions_lost);
+    FailurePoint {
+        fault: fault.to_owned(),
+        times: gaps().count(),
+        gap: MeasuredRange::of_times(gaps()),
+        sessions_lost_least: lost().min(),
+        sessions_lost_most: lost().max(),
+    }
 }
