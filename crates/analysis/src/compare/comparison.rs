@@ -315,17 +315,11 @@ fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
         // The number of samples determines which tail is compared, if any. One of two equal runs may just have enough
         // samples, and the other not.
-        (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_)))
-            if is_tail(figure) =>
-        {
+        (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_))) if matches!(figure, Figure::Latency(_, Statistic::Percentile(at)) if at >= 90_000) => {
             Some(few.why())
         }
         _ => None,
     }
-}
-
-fn is_tail(figure: Figure) -> bool {
-    matches!(figure, Figure::Latency(_, Statistic::Percentile(at)) if at >= 90_000)
 }
 
 fn info(side: &Side) -> SideInfo {
