@@ -96,7 +96,9 @@ async fn make_part(args: WorkerArgs, slice: Slice, stop: &CancellationToken) -> 
     }
     let (merge_into, parts) = (args.merge_into.clone(), args.out.join(&run_id));
     let (rendezvous, wait) = (args.rendezvous.clone(), args.wait);
-    let worker = WorkerPlace { slice, run_id, rendezvous, wait, program: own_digest()? };
+    let program = own_program()?;
+    let program = digest_of_file(&program).map_err(Error::cannot("read", &program))?;
+    let worker = WorkerPlace { slice, run_id, rendezvous, wait, program };
     let measured = run::measure(of_a_run(args, slice), file, None, None, Some(worker), stop).await?;
     let exit = conclude(measured, slice)?;
     match merge_into {
@@ -252,11 +254,6 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     }
 }
 
-fn own_digest() -> Result<String, Error> {
-    let program = own_program()?;
-    digest_of_file(&program).map_err(Error::cannot("read", &program))
-}
-
 /// Stores the measurements. Only the merged run is judged; a part alone can show violations, but nothing else.
 fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let MeasuredRun { writer, run, ran, .. } = measured;
@@ -264,10 +261,12 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let unfinished = sealed.finish().err();
     let path = sealed.publish()?;
     let why = || ran.outcome.why.clone().unwrap_or_default();
+    let lost_a_worker =
+        |trial: &Trial| trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::WorkerLost);
     let cut_short = match ran.outcome.ending {
         RunEnding::Complete => None,
         RunEnding::Interrupted => Some(Error::Interrupted),
-        RunEnding::Aborted if ran.trials.iter().any(has_lost_a_worker) => Some(Error::Unknown(why())),
+        RunEnding::Aborted if ran.trials.iter().any(lost_a_worker) => Some(Error::Unknown(why())),
         RunEnding::Aborted | RunEnding::GateFailed => Some(Error::Environment(why())),
     };
     let error = cut_short.or(unfinished);
@@ -289,10 +288,6 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
             drivers::options()
         ))
     })
-}
-
-fn has_lost_a_worker(trial: &Trial) -> bool {
-    trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::WorkerLost)
 }
 
 pub struct WorkerPlace {

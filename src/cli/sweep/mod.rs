@@ -277,8 +277,8 @@ impl SweepInProgress {
             at: point.at,
             strategies: point.strategies,
             seed,
-            took_us: micros(run.ended.took),
-            exit_code: run.ended.code,
+            took_us: micros(run.took),
+            exit_code: run.code,
             ensemble,
         });
         Ok(())
@@ -298,11 +298,11 @@ impl SweepInProgress {
     fn failed(&self, point: &MeasuredPoint, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
         let server = self.ensemble.as_ref().and_then(|open| open.ready.opened.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);
-        let is_usage = run.ended.code == Some(Exit::Usage as i32);
+        let is_usage = run.code == Some(Exit::Usage as i32);
         if server.is_some() || !any_sound || is_usage {
             return Err(run.without_results(&format!("run {number}"), server));
         }
-        let (how, last) = (run.ended.how(), run.last_words());
+        let (how, last) = (run.how(), run.last_words());
         let sample = |strategy: &String| Sample {
             run: number,
             strategy: strategy.clone(),
