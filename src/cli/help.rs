@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn short_help_fits_40_lines_of_80_columns_and_names_only_known_options() {
-        for Short { command, groups } in SHORT {
+        for HelpEntry { command, short: groups, .. } in entries().filter(|entry| !entry.short.is_empty()) {
             let mut definition = completed(Cli::command()).term_width(80);
             definition.build();
             let command = definition.find_subcommand_mut(command).unwrap();

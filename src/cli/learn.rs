@@ -39,8 +39,7 @@ pub async fn execute(args: LearnArgs, stop: &CancellationToken) -> Result<Exit, 
         // A path contains names of nodes.
         facts.path.clear();
     }
-    let source = source(SourceKind::Watch, None, Some(facts), &observed, args.anonymous);
-    conclude(&args, &observed, source)
+    conclude(&args, &observed, None, Some(facts))
 }
 
 /// Prints what a watch would send.
@@ -62,8 +61,7 @@ fn from_logs(args: &LearnArgs, stop: &CancellationToken) -> Result<Exit, Error> 
     let scratch = scratch()?;
     let Read { observed, logs } =
         read_logs(&args.directories, scope, args.strict, scratch.path(), &|| stop.is_cancelled())?;
-    let source = source(SourceKind::Logs, Some(logs), None, &observed, args.anonymous);
-    conclude(args, &observed, source)
+    conclude(args, &observed, Some(logs), None)
 }
 
 /// Directory for data that do not fit into memory.
@@ -72,27 +70,23 @@ fn scratch() -> Result<tempfile::TempDir, Error> {
         .map_err(|error| Error::environment(format!("cannot create a temporary directory: {error}")))
 }
 
-fn source(
-    kind: SourceKind,
+fn conclude(
+    args: &LearnArgs,
+    observed: &Observed,
     logs: Option<LogFacts>,
     watch: Option<WatchFacts>,
-    observed: &Observed,
-    is_anonymous: bool,
-) -> Source {
-    Source {
-        kind,
+) -> Result<Exit, Error> {
+    let source = Source {
+        kind: if watch.is_some() { SourceKind::Watch } else { SourceKind::Logs },
         from: at_ms(observed.first_ms),
         to: at_ms(observed.last_ms),
         lasts_us: (observed.last_ms - observed.first_ms).unsigned_abs() * 1_000,
         clock_steps: observed.clock_steps,
         has_folded_locks: observed.has_folded_locks,
-        is_anonymous,
+        is_anonymous: args.anonymous,
         logs,
         watch,
-    }
-}
-
-fn conclude(args: &LearnArgs, observed: &Observed, source: Source) -> Result<Exit, Error> {
+    };
     let failed = |error: std::io::Error| Error::environment(format!("cannot read back cycles: {error}"));
     let asked = Asked { handoff: args.handoff, is_anonymous: args.anonymous };
     let mut found = summarise(observed, asked).map_err(failed)?;
@@ -107,13 +101,9 @@ fn conclude(args: &LearnArgs, observed: &Observed, source: Source) -> Result<Exi
     learned.command = if args.anonymous { Vec::new() } else { runs::command_line() };
     learned.write(&results)?;
     super::report::write_into(&results, of_learned(&learned));
-    tell(args, &learned, &results)
-}
-
-fn tell(args: &LearnArgs, learned: &Learned, results: &Path) -> Result<Exit, Error> {
     output::tell("learn", Exit::Held, &json!({ "results": results, "learned": learned }), || {
-        output::outcome(args.quiet, &zklockbench_report::learned_headline(learned), || {
-            let text = zklockbench_report::learned(learned, output::style());
+        output::outcome(args.quiet, &zklockbench_report::learned_headline(&learned), || {
+            let text = zklockbench_report::learned(&learned, output::style());
             let scenario = learned.scenarios.first().map_or_else(String::new, |scenario| {
                 format!("replay it: zklockbench run {}\n", results.join(&scenario.file).display())
             });

@@ -328,7 +328,7 @@ impl UnderWay<'_> {
         self.writer.trial(&trial)?;
         let mut written = Ok(());
         if self.context.environment.keeps_history {
-            written = self.write_history(&trial);
+            written = write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), &trial);
             trial.history = None;
         }
         trial.histograms.clear();
@@ -353,10 +353,6 @@ impl UnderWay<'_> {
         let precision = self.figures.as_ref().map(|figures| figures.precision(self.rounds));
         let judged = zklockbench_judge::of_run(&self.trials, self.planned);
         SoFar { planned: self.planned, precision, judged }
-    }
-
-    fn write_history(&self, trial: &Trial) -> Result<(), Error> {
-        write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial)
     }
 }
 

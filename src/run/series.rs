@@ -103,27 +103,19 @@ pub struct Series {
     is_new: bool,
 }
 
-pub struct ChildEnd {
-    /// Exit code; `None` if a signal ended it.
-    pub code: Option<i32>,
-    pub took: Duration,
-}
-
-impl ChildEnd {
-    pub fn how(&self) -> String {
-        self.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"))
-    }
-}
-
 /// A run that has ended, now or before the series was resumed.
 pub struct DoneRun {
     /// Directory of the results, if it left any.
     pub directory: PathBuf,
-    pub ended: ChildEnd,
+    /// Exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    pub took: Duration,
     pub said: PathBuf,
 }
-
 impl DoneRun {
+    pub fn how(&self) -> String {
+        self.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"))
+    }
     pub fn results(&self, run: &str, server: Option<String>) -> Result<&Path, Error> {
         match self.directory.is_dir() {
             true => Ok(&self.directory),
@@ -133,7 +125,7 @@ impl DoneRun {
 
     pub fn without_results(&self, run: &str, server: Option<String>) -> Error {
         let server = server.map_or_else(String::new, |server| format!("; {server}"));
-        let (how, file, last) = (self.ended.how(), self.said.display(), self.last_words());
+        let (how, file, last) = (self.how(), self.said.display(), self.last_words());
         Error::environment(format!("{run} left no results ({how}){server}; the end of {file}:\n  {last}"))
     }
 
@@ -289,8 +281,8 @@ impl Series {
     ) -> Result<DoneRun, Error> {
         let runs = self.folder(self.runs)?;
         if let Some(ListedRun { directory, exit_code, took_us, .. }) = self.file.runs.get(key) {
-            let ended = ChildEnd { code: *exit_code, took: Duration::from_micros(*took_us) };
-            return Ok(DoneRun { directory: runs.join(directory), said: self.said(directory)?, ended });
+            let (code, took) = (*exit_code, Duration::from_micros(*took_us));
+            return Ok(DoneRun { directory: runs.join(directory), said: self.said(directory)?, code, took });
         }
         if stop.is_cancelled() {
             return Err(Error::Interrupted);
@@ -301,7 +293,7 @@ impl Series {
         let said = self.said(&name)?;
         let ended = run_child(command(&directory)?, &said, stop).await;
         // A run that was stopped or left nothing is worth another attempt.
-        if let Ok(ChildEnd { code, took }) = &ended
+        if let Ok((code, took)) = &ended
             && directory.is_dir()
             && !stop.is_cancelled()
         {
@@ -310,10 +302,11 @@ impl Series {
             self.file.runs.insert(key.to_owned(), listed);
         }
         self.write()?;
-        match stop.is_cancelled() {
-            true => Err(Error::Interrupted),
-            false => Ok(DoneRun { directory, ended: ended?, said }),
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted);
         }
+        let (code, took) = ended?;
+        Ok(DoneRun { directory, code, took, said })
     }
 
     fn write(&mut self) -> Result<(), Error> {
@@ -393,7 +386,12 @@ fn free(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// Runs a command to its end, with its stderr written to `said`. Asks it to end when `stop` is cancelled.
-async fn run_child(mut command: Command, said: &Path, stop: &CancellationToken) -> Result<ChildEnd, Error> {
+/// Returns its exit code, and how long it took.
+async fn run_child(
+    mut command: Command,
+    said: &Path,
+    stop: &CancellationToken,
+) -> Result<(Option<i32>, Duration), Error> {
     let program = command.get_program().to_owned();
     let cannot =
         |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
@@ -406,7 +404,7 @@ async fn run_child(mut command: Command, said: &Path, stop: &CancellationToken) 
     let mut asked_at: Option<Instant> = None;
     loop {
         if let Some(status) = running.0.try_wait().map_err(cannot)? {
-            return Ok(ChildEnd { code: status.code(), took: began.elapsed() });
+            return Ok((status.code(), began.elapsed()));
         }
         match asked_at {
             None if stop.is_cancelled() => {
@@ -482,7 +480,7 @@ mod tests {
         let mut series = Series::open(&opening(parent.path(), Some(&path), "x\ny")).unwrap();
         // Then the first run is as it was, and the second is tried again, under a new name
         let again = series.run("001", &(), must_not_run, &stop).await.unwrap();
-        assert_eq!((again.directory, again.ended.code), (first.directory, Some(0)));
+        assert_eq!((again.directory, again.code), (first.directory, Some(0)));
         assert!(!series.has("002"));
         let second = series.run("002", &(), leaves, &stop).await.unwrap();
         assert!(second.results("it", None).is_ok());
@@ -532,7 +530,7 @@ mod tests {
         let said = tempfile::NamedTempFile::new().unwrap();
         let ended =
             run_child(shell("echo why >&2; exit 4"), said.path(), &CancellationToken::new()).await.unwrap();
-        assert_eq!(ended.code, Some(4));
+        assert_eq!(ended.0, Some(4));
         assert_eq!(fs::read_to_string(said.path()).unwrap(), "why\n");
     }
 
@@ -549,7 +547,7 @@ mod tests {
             stop.cancel();
         };
         let (ended, ()) = tokio::join!(running, stopping);
-        assert_eq!(ended.unwrap().code, Some(130));
+        assert_eq!(ended.unwrap().0, Some(130));
         assert!(fs::read_to_string(said.path()).unwrap().ends_with("tidied\n"));
     }
 

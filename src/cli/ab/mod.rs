@@ -417,8 +417,8 @@ impl ComparisonInProgress {
         let record = RunRecord {
             turn,
             directory: format!("{RUNS}/{name}"),
-            exit_code: run.ended.code,
-            took_us: micros(run.ended.took),
+            exit_code: run.code,
+            took_us: micros(run.took),
             verdict: stored.run.judged.verdict.clone(),
         };
         Ok(BlockRun { record, stored })

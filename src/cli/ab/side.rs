@@ -258,9 +258,9 @@ impl Program {
 /// Checks that the sides' drivers can be compared; returns notes on their differences.
 pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
     let mut notes = same_drivers(a, b);
-    for compared in compared_locks(a, b) {
-        let name = &compared.choices[0].name;
-        let reads = compared.locks.map(|lock| lock.abilities.modes.contains(&WantedMode::Read));
+    for (choices, locks) in compared_locks(a, b) {
+        let name = &choices[0].name;
+        let reads = locks.map(|lock| lock.abilities.modes.contains(&WantedMode::Read));
         if a.scenario().read_ratio > 0.0 && reads[0] != reads[1] {
             let lacks = if reads[0] { Turn::B } else { Turn::A };
             return Err(Error::usage(format!(
@@ -269,7 +269,7 @@ pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
                 lacks.title()
             )));
         }
-        let differences = differences(&compared);
+        let differences = differences(choices, locks);
         if !differences.is_empty() {
             notes.push(format!(
                 "note: `{name}` is declared differently on the two sides: {}",
@@ -301,22 +301,19 @@ fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
 }
 
 /// A driver's lock that both sides use, if at least one side has its own drivers.
-struct ComparedLock<'a> {
-    choices: [&'a StrategyChoice; 2],
-    locks: [&'a DrivenLock; 2],
-}
+type ComparedLock<'a> = ([&'a StrategyChoice; 2], [&'a DrivenLock; 2]);
 
 fn compared_locks<'a>(a: &'a Side, b: &'a Side) -> impl Iterator<Item = ComparedLock<'a>> {
     let has_own = a.drivers.is_some() || b.drivers.is_some();
     a.scenario().strategies.iter().filter(move |_| has_own).filter_map(|choice| {
         let other = b.scenario().strategies.iter().find(|other| other.label == choice.label)?;
         let locks = [a.locks().find(&choice.name)?, b.locks().find(&other.name)?];
-        Some(ComparedLock { choices: [choice, other], locks })
+        Some(([choice, other], locks))
     })
 }
 
 /// Differences other than the library's speed.
-fn differences(ComparedLock { choices: [a, b], locks }: &ComparedLock<'_>) -> Vec<String> {
+fn differences([a, b]: [&StrategyChoice; 2], locks: [&DrivenLock; 2]) -> Vec<String> {
     let declared = |lock: &DrivenLock| {
         let abilities = lock.abilities;
         let word = |of: &dyn std::fmt::Debug| format!("{of:?}").to_lowercase();

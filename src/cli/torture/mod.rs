@@ -130,7 +130,7 @@ fn faults(args: &TortureArgs) -> (Vec<FaultCard>, Vec<String>) {
 
 /// The verdict on a round by its results. Without results, its run was refused or the program failed.
 fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
-    let exit = Exit::ALL.iter().map(|(exit, _)| *exit).find(|exit| done.ended.code == Some(*exit as i32));
+    let exit = Exit::ALL.iter().map(|(exit, _)| *exit).find(|exit| done.code == Some(*exit as i32));
     let verdict = match (done.directory.is_dir(), exit) {
         (true, _) => zklockbench_results::read(&done.directory)?
             .trials
@@ -142,7 +142,7 @@ fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
         }
         (false, _) => Verdict::unknown("the round left no results"),
     };
-    let failed = || format!("the program failed ({}): {}", done.ended.how(), done.last_words());
+    let failed = || format!("the program failed ({}): {}", done.how(), done.last_words());
     Ok(if exit.is_some() { verdict } else { verdict.and(Verdict::violated(failed())) })
 }
 

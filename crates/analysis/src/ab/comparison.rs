@@ -130,10 +130,6 @@ impl Answers {
     pub fn is_spoiled(&self) -> bool {
         [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
     }
-
-    fn lose_any(&self) -> bool {
-        [&self.a, &self.b].into_iter().flatten().any(|reading| reading.value > 0.0)
-    }
 }
 
 impl FigureQuestion {
@@ -291,7 +287,9 @@ pub fn compare(
     let asked = usize::try_from(asked).unwrap_or(usize::MAX);
     let (lost, planned): (Vec<usize>, Vec<usize>) =
         (0..questions.len()).partition(|at| questions[*at].only_if_lost);
-    let lost = lost.into_iter().filter(|at| answers(*at).any(|(_, one)| one.lose_any())).collect();
+    let lose_any =
+        |(_, Answers { a, b, .. }): (u32, &Answers)| [a, b].into_iter().flatten().any(|one| one.value > 0.0);
+    let lost = lost.into_iter().filter(|at| answers(*at).any(lose_any)).collect();
     let judge = |family: Vec<usize>| {
         let measured = family.iter().map(|at| Measured::of(&questions[*at], answers(*at), asked, terms));
         let (measured, tests): (Vec<_>, Vec<_>) = measured.unzip();
@@ -394,9 +392,15 @@ impl Measured {
                     [self.lost(), found.2].into_iter().flatten().collect::<Vec<_>>().join("; the rest: ");
                 unknown(why)
             }
-            _ if self.differs_from_itself() => unknown(
-                "A differs from itself as clearly, so the difference may be due to the machine".into(),
-            ),
+            _ if matches!(
+                self.itself.verdict,
+                ComparisonVerdict::Regressed | ComparisonVerdict::Improved
+            ) =>
+            {
+                unknown(
+                    "A differs from itself as clearly, so the difference may be due to the machine".into(),
+                )
+            }
             ComparisonVerdict::Regressed => found,
             _ => match self.lost() {
                 Some(lost) if !self.is_made_up_for() => unknown(lost),
@@ -414,10 +418,6 @@ impl Measured {
         let all_spoiled = self.silent.iter().all(|silent| silent.spoiled);
         let (of_b, of_a) = (spoiled(|turn| turn == Turn::B), spoiled(|turn| turn != Turn::B));
         all_spoiled && self.pairs >= self.asked && of_b <= of_a
-    }
-
-    fn differs_from_itself(&self) -> bool {
-        matches!(self.itself.verdict, ComparisonVerdict::Regressed | ComparisonVerdict::Improved)
     }
 
     /// Number of missing pairs, and the first run that caused one.
