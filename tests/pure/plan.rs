@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench_analysis::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench_analysis::plan::{
-    Answer, Candidate, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
+    Answer, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
     MeasuredLoad, PlannedLoad, Question, QuestionLoad, map, objective, recommend, to_measure,
 };
 use zklockbench_stats::queueing::{Arrival, Empirical, Order, Pace};
@@ -191,7 +191,7 @@ fn a_map_recommends_locks_at_other_measured_rates_only() {
     let question = question("wait.p99 < 500ms", 20.0, 1);
     let load = load_of(&question, "");
     let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
-    let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &question.objective, LITTLE);
+    let found = map([(&answer, &load, &evidence)].into_iter(), &question.objective, LITTLE);
     // Given a lock that serves 41 per second, and trials up to 105 per second over all locks
     let at = |rate: f64, clients: usize| {
         &found.iter().find(|cell| cell.rate == rate && cell.clients == clients).unwrap().take
@@ -206,7 +206,7 @@ fn a_map_recommends_locks_at_other_measured_rates_only() {
     // Beyond 1.3 times the measured rate, nothing is predicted
     let faster = Question { rate: 40.0, ..question };
     let load = load_of(&faster, "");
-    let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &faster.objective, LITTLE);
+    let found = map([(&answer, &load, &evidence)].into_iter(), &faster.objective, LITTLE);
     assert_eq!(found.last().unwrap().take, MapChoice::NotKnown);
 }
 

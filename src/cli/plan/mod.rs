@@ -27,8 +27,8 @@ use measuring::{PlanEnsemble, Planning, STARTS};
 use question::{AskedLoad, PlanArgs};
 use verifying::foremost;
 use zklockbench_analysis::plan::{
-    Answer, ByServers, Candidate, Effort, Evidence, FILE, MapCell, PlanFile, PlannedLoad, Question, RUNS,
-    map, recommend, to_measure,
+    Answer, ByServers, Effort, Evidence, FILE, MapCell, PlanFile, PlannedLoad, Question, RUNS, map,
+    recommend, to_measure,
 };
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
@@ -243,10 +243,8 @@ fn predictions(
         let threads: Vec<_> = known.iter().map(|one| scope.spawn(move || answer(one))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
-    let candidate =
-        |(one, (_, load, evidence)): (_, &(_, PlannedLoad, Evidence))| Candidate::of(one, evidence, load);
-    let candidates: Vec<Candidate<'_>> = answers.iter().zip(&known).filter_map(candidate).collect();
-    let map = map(&candidates, objective, effort);
+    let answered = answers.iter().zip(&known).map(|(answer, (_, load, evidence))| (answer, load, evidence));
+    let map = map(answered, objective, effort);
     (answers, map)
 }
 

@@ -20,6 +20,7 @@ use super::figure::{Figure, Of};
 use zklockbench_core::catalog::NOT_ZOOKEEPER;
 use zklockbench_core::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
 use zklockbench_core::measure::{self, Outcome, Unit};
+use zklockbench_core::worded;
 use zklockbench_record::figures::{self, VIOLATIONS};
 use zklockbench_record::{Counted, FaultRecord, ServerCounters, Trial};
 use zklockbench_scenario::Stop;
@@ -67,7 +68,9 @@ impl TrialReading {
     fn parse(text: &str, claim: &Claim) -> Result<Self, String> {
         let words = words(text);
         let mut words = words.iter().map(String::as_str).peekable();
-        let aggregate = words.peek().and_then(|word| Aggregate::named(word));
+        let aggregate = words
+            .peek()
+            .and_then(|word| Aggregate::ALL.into_iter().find(|aggregate| aggregate.word() == *word));
         if aggregate.is_some() {
             words.next();
         }
@@ -127,22 +130,18 @@ pub enum Needs {
     ItsTimes,
 }
 
-/// Aggregation of the values of several trials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aggregate {
-    Sum,
-    Most,
-    Least,
-    Median,
+worded! {
+    /// Aggregation of the values of several trials.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Aggregate by word {
+        Sum = "sum",
+        Most = "most",
+        Least = "least",
+        Median = "median",
+    }
 }
 
 impl Aggregate {
-    fn named(word: &str) -> Option<Self> {
-        [("sum", Self::Sum), ("most", Self::Most), ("least", Self::Least), ("median", Self::Median)]
-            .into_iter()
-            .find_map(|(name, aggregate)| (name == word).then_some(aggregate))
-    }
-
     fn figure(self, what: &str, values: &[f64], of: Of) -> Option<Figure> {
         let exact = |value: Option<f64>| value.map(|value| Figure::new(what, value, of));
         match self {

@@ -18,7 +18,7 @@ pub use load::{PlannedLoad, SIMULATED};
 pub use measured::{FreshCost, MeasuredLoad};
 pub use question::{Question, QuestionLoad, in_toml, objective, rate, wait_of};
 pub use recommendation::{
-    Because, Candidate, MapCell, MapChoice, Recommendation, map, most_promising, recommend, to_measure,
+    Because, MapCell, MapChoice, Recommendation, map, most_promising, recommend, to_measure,
 };
 pub use search::{CurvePoint, Effort, Headroom, Sensitivity};
 pub use verification::{Attempt, Checked, CheckedFailure, Unverified, Verification, verify};

@@ -179,25 +179,25 @@ pub enum MapChoice {
 }
 
 /// A strategy that can be predicted.
-pub struct Candidate<'a> {
+struct Candidate<'a> {
     strategy: &'a str,
     fit: Fit,
     trials: Vec<Observation>,
-    load: PlannedLoad,
-}
-
-impl<'a> Candidate<'a> {
-    /// `None` if nothing can be predicted for the strategy.
-    pub fn of(answer: &'a Answer, evidence: &Evidence, load: &PlannedLoad) -> Option<Self> {
-        let (fit, trials) = evidence.fitted()?;
-        answer.prediction.as_ref()?;
-        Some(Self { strategy: &answer.strategy, fit, trials, load: load.clone() })
-    }
+    load: &'a PlannedLoad,
 }
 
 /// The best choice at other rates and numbers of clients, from the same measurements, ordered by rate and then by clients. It
 /// supports a decision before the load is known exactly.
-pub fn map(candidates: &[Candidate<'_>], objective: &Objective, effort: Effort) -> Vec<MapCell> {
+pub fn map<'a>(
+    answers: impl Iterator<Item = (&'a Answer, &'a PlannedLoad, &'a Evidence)>,
+    objective: &Objective,
+    effort: Effort,
+) -> Vec<MapCell> {
+    let candidate = |(answer, load, evidence): (&'a Answer, &'a PlannedLoad, &Evidence)| {
+        let (fit, trials) = evidence.fitted().filter(|_| answer.prediction.is_some())?;
+        Some(Candidate { strategy: &answer.strategy, fit, trials, load })
+    };
+    let candidates: &[Candidate<'_>] = &answers.filter_map(candidate).collect::<Vec<_>>();
     let Some(first) = candidates.first().filter(|first| !first.load.is_closed()) else { return Vec::new() };
     let effort = Effort { arrivals: ARRIVALS.min(effort.arrivals), ..effort };
     let asked = first.load.sessions();
@@ -223,7 +223,7 @@ fn take(
     let mut best: Option<(usize, f64, &str)> = None;
     let mut is_known = false;
     for Candidate { strategy, fit, trials, load } in candidates {
-        let load = changed(load.clone());
+        let load = changed((*load).clone());
         if fit.beyond(load.rate()).is_some() {
             continue;
         }

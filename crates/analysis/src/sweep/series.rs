@@ -262,12 +262,10 @@ fn sound<'a>(group: &[&'a Sample]) -> impl Iterator<Item = &'a Sample> {
     group.iter().copied().filter(|sample| sample.state == State::Sound)
 }
 
-fn values(group: &[&Sample], figure: fn(&Sample) -> Option<f64>) -> Vec<f64> {
-    sound(group).filter_map(figure).collect()
-}
-
 fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
-    let range = |figure: fn(&Sample) -> Option<f64>| range_interval(&values(group, figure));
+    let range = |figure: fn(&Sample) -> Option<f64>| {
+        range_interval(&sound(group).filter_map(figure).collect::<Vec<f64>>())
+    };
     let bounded = |figure: fn(&Sample) -> Option<Reading>| {
         sound(group).any(|one| figure(one).is_some_and(|reading| reading.at_least))
     };
