@@ -298,47 +298,38 @@ fn table(one: &Explored) -> String {
 
 /// Writes each finding as a case, a text and a picture; returns the case files.
 fn write_cases(args: &ExploreArgs, all: &[Explored], servers: &[String]) -> Result<Vec<PathBuf>, Error> {
-    let mut files = Vec::new();
-    for one in all {
-        for (number, finding) in one.findings.iter().enumerate() {
-            let name = format!("{}-{}", one.lock.replace([' ', ':', '/', '='], "-"), number + 1);
-            files.push(write_case(&args.out, &name, one, finding, servers)?);
-        }
-    }
-    Ok(files)
-}
-
-fn write_case(
-    out: &Path,
-    name: &str,
-    one: &Explored,
-    finding: &Finding,
-    servers: &[String],
-) -> Result<PathBuf, Error> {
-    let case = Case {
-        case: CASE,
-        suite: env!("CARGO_PKG_VERSION").to_owned(),
-        lock: one.lock.clone(),
-        servers: servers.to_vec(),
-        schedule: finding.schedule.clone(),
-        expects: finding.fault.word().to_owned(),
-        sentence: finding.sentence.clone(),
-        trace: finding.trace.clone(),
+    let findings = all
+        .iter()
+        .flat_map(|one| (1..).zip(&one.findings).map(move |(number, finding)| (one, number, finding)));
+    let write = |(one, number, finding): (&Explored, usize, &Finding)| {
+        let case = Case {
+            case: CASE,
+            suite: env!("CARGO_PKG_VERSION").to_owned(),
+            lock: one.lock.clone(),
+            servers: servers.to_vec(),
+            schedule: finding.schedule.clone(),
+            expects: finding.fault.word().to_owned(),
+            sentence: finding.sentence.clone(),
+            trace: finding.trace.clone(),
+        };
+        let picture = picture(&finding.trace, finding.entry, finding.schedule.contenders);
+        let said = format!("{}: {}", finding.fault.word(), finding.sentence);
+        let text = format!("{said}\n\n{}{}\n", picture.text(), picture.legend());
+        let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
+        let name = format!("{}-{number}.json", one.lock.replace([' ', ':', '/', '='], "-"));
+        let file = args.out.join(name);
+        let write = |path: &Path, text: &str| {
+            std::fs::write(path, text)
+                .map_err(|error| Error::environment(format!("{}: {error}", path.display())))
+        };
+        std::fs::create_dir_all(&args.out)
+            .map_err(|error| Error::environment(format!("{}: {error}", args.out.display())))?;
+        write(&file, &(json + "\n"))?;
+        write(&file.with_extension("txt"), &text)?;
+        write(&file.with_extension("svg"), &picture.svg())?;
+        Ok(file)
     };
-    let picture = picture(&finding.trace, finding.entry, finding.schedule.contenders);
-    let said = format!("{}: {}", finding.fault.word(), finding.sentence);
-    let text = format!("{said}\n\n{}{}\n", picture.text(), picture.legend());
-    let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
-    let file = out.join(format!("{name}.json"));
-    let write = |path: &Path, text: &str| {
-        std::fs::write(path, text).map_err(|error| Error::environment(format!("{}: {error}", path.display())))
-    };
-    std::fs::create_dir_all(out)
-        .map_err(|error| Error::environment(format!("{}: {error}", out.display())))?;
-    write(&file, &(json + "\n"))?;
-    write(&file.with_extension("txt"), &text)?;
-    write(&file.with_extension("svg"), &picture.svg())?;
-    Ok(file)
+    findings.map(write).collect()
 }
 
 fn read_case(file: &Path) -> Result<Case, Error> {

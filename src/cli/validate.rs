@@ -22,6 +22,8 @@ struct ValidatedFile<'a> {
     left_out: &'a [String],
 }
 
+const NAME: &str = "validate";
+
 /// Shows the plan and possible mistakes, or every error. A valid file is valid on every machine, so limits of this
 /// machine are only warnings.
 pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
@@ -34,14 +36,7 @@ pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
         Needs::of(scenario).check_host_commands(scenario, Some(hosts)).await?;
     }
     let not_here = check_compose_file(scenario).await?;
-    show(&file, not_here)
-}
-
-const NAME: &str = "validate";
-
-fn show(file: &ScenarioFile, not_here: Option<String>) -> Result<Exit, Error> {
     let preview = Preview::of(&file.parsed);
-    let scenario = &file.parsed.scenario;
     let missing = || Needs::of(scenario).missing_here(scenario);
     let too_large = || host::lacks_memory(&TrialPlan::of(scenario), Slice::WHOLE);
     let not_here = not_here.or_else(missing).or_else(too_large);

@@ -83,8 +83,7 @@ pub fn is_unfinished(trial: &Trial) -> bool {
 /// Result of these trials if they are all that the plan and its precision require; `None` if some are
 /// missing.
 pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
-    let mut figures =
-        plan.scenario.precision.map(|asked| Figures::of(asked, plan.scenario.repetitions, &plan.round(1)));
+    let mut figures = Figures::of(plan);
     let mut round = 0;
     let wants_more = |figures: &Option<Figures>, rounds| {
         figures.as_ref().is_some_and(|figures| figures.wants_more(&figures.precision(rounds)))
@@ -116,8 +115,7 @@ pub async fn run(
     writer: &mut RunWriter,
     context: &RunContext<'_>,
 ) -> Ran {
-    let figures =
-        plan.scenario.precision.map(|asked| Figures::of(asked, plan.scenario.repetitions, &plan.round(1)));
+    let figures = Figures::of(plan);
     let spares_servers = spares_servers(plan);
     let mut under_way =
         UnderWay { writer, context, figures, trials: there, planned: 0, rounds: 0, spares_servers };

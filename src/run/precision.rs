@@ -11,7 +11,7 @@
 use zklockbench_core::measure::Measure;
 use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{CellKey, Figure, Precision, Statistic, Trial, Widest};
-use zklockbench_scenario::{Load, TrialSpec};
+use zklockbench_scenario::{Load, TrialPlan, TrialSpec};
 use zklockbench_stats::{Design, Interval, Looks};
 
 /// Error probability of the intervals of all looks together.
@@ -30,14 +30,12 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Metrics of a run with at least this many repetitions.
-    pub(super) fn of(asked: zklockbench_scenario::Precision, repetitions: u32, round: &[TrialSpec]) -> Self {
+    /// Metrics of a plan's run; `None` if its scenario asks for no precision.
+    pub(super) fn of(plan: &TrialPlan) -> Option<Self> {
+        let asked = plan.scenario.precision?;
         let cell = |spec: &TrialSpec| CellValues { key: CellKey::of(spec), values: Vec::new() };
-        Self {
-            asked,
-            looks: looks(repetitions, asked.repetitions_at_most),
-            cells: round.iter().map(cell).collect(),
-        }
+        let looks = looks(plan.scenario.repetitions, asked.repetitions_at_most);
+        Some(Self { asked, looks, cells: plan.round(1).iter().map(cell).collect() })
     }
 
     /// Records the metric of a trial that has ended, with its histograms. Cut-short or invalid trials are

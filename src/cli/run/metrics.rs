@@ -27,6 +27,7 @@ use crate::cli::output;
 use crate::run::RunEvent;
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
+use zklockbench_load::EnvironmentEvent;
 use zklockbench_report::ci::{Live, openmetrics};
 
 /// Maximum number of concurrent connections.
@@ -113,13 +114,9 @@ impl Endpoint {
             RunEvent::TrialBegins(spec) => {
                 live.trial_begins(&spec.strategy.label, spec.contenders, spec.repetition)
             }
-            RunEvent::Within(zklockbench_load::EnvironmentEvent::Phase { name, .. }) => live.phase(name),
-            RunEvent::Within(zklockbench_load::EnvironmentEvent::Tick { acquired, .. }) => {
-                live.acquired(*acquired)
-            }
-            RunEvent::Within(
-                zklockbench_load::EnvironmentEvent::Note(_) | zklockbench_load::EnvironmentEvent::Warning(_),
-            )
+            RunEvent::Within(EnvironmentEvent::Phase { name, .. }) => live.phase(name),
+            RunEvent::Within(EnvironmentEvent::Tick { acquired, .. }) => live.acquired(*acquired),
+            RunEvent::Within(EnvironmentEvent::Note(_) | EnvironmentEvent::Warning(_))
             | RunEvent::AlreadyThere(_)
             | RunEvent::Counts(_) => {}
             RunEvent::TrialEnded(trial) => live.trial_ended(trial),

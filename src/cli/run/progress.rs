@@ -16,6 +16,7 @@ use zklockbench_core::locked::locked;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{at_least, cell_name, counted, format_micros, shown, whole_seconds};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_load::EnvironmentEvent;
 use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Standstill, Trial};
 use zklockbench_report::document::violated_word;
@@ -126,16 +127,14 @@ impl Progress {
         }
     }
 
-    fn within(&self, event: &zklockbench_load::EnvironmentEvent<'_>) {
+    fn within(&self, event: &EnvironmentEvent<'_>) {
         match event {
-            zklockbench_load::EnvironmentEvent::Warning(text) => self.say(&format!("warning: {text}")),
-            zklockbench_load::EnvironmentEvent::Note(text) => self.note(text),
-            zklockbench_load::EnvironmentEvent::Phase { name, .. } => self.show(name),
-            zklockbench_load::EnvironmentEvent::Tick { acquired, of: Some(all) } => {
-                self.show(&format!("{acquired} of {all} acquired"))
-            }
-            zklockbench_load::EnvironmentEvent::Tick { acquired, of: None } => {
-                self.show(&format!("{acquired} acquired"))
+            EnvironmentEvent::Warning(text) => self.say(&format!("warning: {text}")),
+            EnvironmentEvent::Note(text) => self.note(text),
+            EnvironmentEvent::Phase { name, .. } => self.show(name),
+            EnvironmentEvent::Tick { acquired, of } => {
+                let all = of.map_or_else(String::new, |all| format!(" of {all}"));
+                self.show(&format!("{acquired}{all} acquired"));
             }
         }
     }
