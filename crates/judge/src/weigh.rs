@@ -40,21 +40,8 @@ impl Granted {
     }
 }
 
-/// A holder that was inside and conflicts with the entering contender.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Weighed {
-    pub leases: u64,
-    pub soundness: Soundness,
-    pub granted: Granted,
-}
-
-impl Weighed {
-    /// Leases of holders that are not known individually.
-    pub fn unknown(leases: u64) -> Option<Self> {
-        let (soundness, granted) = (Soundness::Unknown, Granted::Unknown);
-        (leases > 0).then_some(Self { leases, soundness, granted })
-    }
-}
+/// Leases of a holder that was inside and conflicts with the entering contender.
+pub(super) type GrantedLease = (u64, Soundness, Granted);
 
 /// The class of an acquisition alongside which `allowed` leases may be held; `None` while it depends on open states.
 ///
@@ -63,7 +50,7 @@ impl Weighed {
 pub(super) fn class(
     allowed: u64,
     entering: Soundness,
-    inside: impl Iterator<Item = Weighed> + Clone,
+    inside: impl Iterator<Item = GrantedLease> + Clone,
 ) -> Option<Breach> {
     let extreme = |open: Soundness, unknown: Soundness| {
         let is_sound = |soundness| match soundness {
@@ -72,8 +59,8 @@ pub(super) fn class(
             known => known == Soundness::Sound,
         };
         let leases = |counts: fn(Granted) -> bool| -> u64 {
-            let counted = inside.clone().filter(|one| is_sound(one.soundness) && counts(one.granted));
-            counted.map(|one| one.leases).sum()
+            let counted = inside.clone().filter(|(_, of, granted)| is_sound(*of) && counts(*granted));
+            counted.map(|(leases, ..)| leases).sum()
         };
         if leases(|_| true) <= allowed {
             Breach::Zombie
@@ -103,15 +90,9 @@ mod tests {
     use super::*;
 
     type Lease = (u64, Soundness);
-    type GrantedLease = (u64, Soundness, Granted);
 
-    fn beside(allowed: u64, entering: Soundness, inside: &[(u64, Soundness, Granted)]) -> Option<Breach> {
-        let weighed = inside.iter().map(|(leases, soundness, granted)| Weighed {
-            leases: *leases,
-            soundness: *soundness,
-            granted: *granted,
-        });
-        class(allowed, entering, weighed)
+    fn beside(allowed: u64, entering: Soundness, inside: &[GrantedLease]) -> Option<Breach> {
+        class(allowed, entering, inside.iter().copied())
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub struct Moment {
 #[derive(Debug, Default)]
 struct Names {
     numbers: HashMap<String, usize>,
+    all: Vec<String>,
 }
 
 impl Names {
@@ -23,9 +24,8 @@ impl Names {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
-        let number = self.numbers.len();
-        self.numbers.insert(name.to_owned(), number);
-        number
+        self.all.push(name.to_owned());
+        *self.numbers.entry(name.to_owned()).or_insert(self.all.len() - 1)
     }
 }
 
@@ -33,9 +33,8 @@ impl Names {
 pub struct Clocks {
     processes: Names,
     clocks: Names,
-    clock_names: Vec<String>,
-    /// For each process: its name, its clock, its last event.
-    known: Vec<(String, usize, Moment)>,
+    /// For each process: its clock and its last event.
+    known: Vec<(usize, Moment)>,
     /// For each clock: its latest time, and the line that had it.
     latest: Vec<(u64, LinePosition)>,
 }
@@ -47,12 +46,12 @@ impl Clocks {
         let clock = self.clock_of(process, event);
         let moment = Moment { t_us: event.t_us, place, clock };
         match self.known.get_mut(process) {
-            None => self.known.push((event.process.to_owned(), clock, moment)),
-            Some((name, own, _)) if *own != clock => {
-                let (before, now) = (&self.clock_names[*own], &self.clock_names[clock]);
+            None => self.known.push((clock, moment)),
+            Some((own, _)) if *own != clock => {
+                let (name, before, now) = (event.process, &self.clocks.all[*own], &self.clocks.all[clock]);
                 return Err(format!("process `{name}` switches from clock `{before}` to `{now}`"));
             }
-            Some((_, _, last)) => *last = moment,
+            Some((_, last)) => *last = moment,
         }
         self.advance(moment)?;
         Ok((process, moment))
@@ -61,15 +60,8 @@ impl Clocks {
     fn clock_of(&mut self, process: usize, event: &Event<'_>) -> usize {
         // Most processes name no clock; a lookup by process number saves a second lookup by name.
         match (event.clock, self.known.get(process)) {
-            (None, Some((name, clock, _))) if self.clock_names[*clock] == *name => *clock,
-            (named, _) => {
-                let name = named.unwrap_or(event.process);
-                let clock = self.clocks.number(name);
-                if clock == self.clock_names.len() {
-                    self.clock_names.push(name.to_owned());
-                }
-                clock
-            }
+            (None, Some((clock, _))) if self.clocks.all[*clock] == event.process => *clock,
+            (named, _) => self.clocks.number(named.unwrap_or(event.process)),
         }
     }
 
@@ -80,7 +72,7 @@ impl Clocks {
                 return Err(format!(
                     "time goes backwards on clock `{}`: {t_us} µs after {latest} µs in line {}; sort the lines of \
                      each clock by `t_us`",
-                    self.clock_names[clock], before.line
+                    self.clocks.all[clock], before.line
                 ));
             }
             Some(latest) => *latest = (t_us, place),
@@ -89,11 +81,11 @@ impl Clocks {
     }
 
     pub fn process(&self, process: usize) -> &str {
-        &self.known[process].0
+        &self.processes.all[process]
     }
 
     pub fn last_of(&self, process: usize) -> Moment {
-        self.known[process].2
+        self.known[process].1
     }
 
     pub fn latest_us(&self, clock: usize) -> u64 {

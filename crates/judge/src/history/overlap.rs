@@ -5,7 +5,7 @@
 
 use super::clocks::Moment;
 use super::judgement::Breach;
-use crate::weigh::{self, Granted, Soundness, Weighed};
+use crate::weigh::{self, Granted, Soundness};
 use zklockbench_record::history::LinePosition;
 
 /// Maximum number of insiders checked individually. The soundness of the others stays unknown.
@@ -65,13 +65,9 @@ impl Overlap {
         if is_leaving && self.weight(|party| !party.is_leaving) + self.others <= self.allowed {
             return None;
         }
-        let insiders = self.insiders.iter();
-        let insiders = insiders.map(|Party { weight, soundness, granted, .. }| Weighed {
-            leases: *weight,
-            soundness: *soundness,
-            granted: *granted,
-        });
-        weigh::class(self.allowed, self.entering.soundness, insiders.chain(Weighed::unknown(self.others)))
+        let insiders = self.insiders.iter().map(|party| (party.weight, party.soundness, party.granted));
+        let others = (self.others, Soundness::Unknown, Granted::Unknown);
+        weigh::class(self.allowed, self.entering.soundness, insiders.chain([others]))
     }
 
     /// Whether there turned out to be enough leases for all.
