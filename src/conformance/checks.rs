@@ -10,8 +10,9 @@ use super::stage::{Contender, Pair, SESSION, SOON, Stage, failed, failure_of, le
 use super::turns::Turns;
 use super::{Tried, Trouble, applies_if, not_tried, why, wrong};
 use zklockbench_core::clock::{self, Stamp, micros};
+use zklockbench_locks::AcquireError;
 use zklockbench_locks::driver::protocol::{Answer, How};
-use zklockbench_locks::driver::{DriverCommand, Mishap, NotGranted, Process, how};
+use zklockbench_locks::driver::{DriverCommand, Mishap, Process, how};
 use zklockbench_locks::{DrivenLocks, Program};
 use zklockbench_zk::{ForeignSession, runtime};
 
@@ -156,17 +157,17 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
     match ended {
         None => return wrong(format!("asked to wait {TIMEOUT:?}, it did not answer within {took:.1?}")),
         Some(Ok(_)) => return let_in(),
-        Some(Err(NotGranted::TimedOut)) if took + Duration::from_millis(1) < TIMEOUT => {
+        Some(Err(AcquireError::TimedOut)) if took + Duration::from_millis(1) < TIMEOUT => {
             return wrong(format!("asked to wait {TIMEOUT:?}, it answered `timeout` after {took:.1?}"));
         }
-        Some(Err(NotGranted::TimedOut)) => {}
+        Some(Err(AcquireError::TimedOut)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }
     let tried = pair.waiter.acquire(Some(Duration::ZERO), std::future::pending());
     match runtime::timeout(LATE_BY, tried).await {
         None => return wrong(format!("a try (`timeout_ms` 0) was not answered within {LATE_BY:?}")),
         Some(Ok(_)) => return let_in(),
-        Some(Err(NotGranted::TimedOut)) => {}
+        Some(Err(AcquireError::TimedOut)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }
     // Without timeouts, a library keeps waiting, and its driver releases the lock once it is granted.
@@ -186,7 +187,7 @@ pub(super) async fn cancel(stage: &Stage<'_>) -> Tried {
     match runtime::timeout(CANCELLED_AFTER + SOON, waited).await {
         None => return wrong(format!("the acquire was not answered within {SOON:?} after its cancellation")),
         Some(Ok(_)) => return let_in(),
-        Some(Err(NotGranted::Cancelled)) => {}
+        Some(Err(AcquireError::Cancelled)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }
     if stage.abilities.cancel == How::Native {
@@ -265,7 +266,7 @@ pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
     let waiter = stage.open(&process, 1, SHORT_SESSION, &on).await?;
     holder.takes(SOON).await?;
     let mut waiting = pin!(waiter.acquire(None, std::future::pending()));
-    if let Some(Err(NotGranted::Failed(failure))) = runtime::timeout(CANCELLED_AFTER, &mut waiting).await {
+    if let Some(Err(AcquireError::Failed(failure))) = runtime::timeout(CANCELLED_AFTER, &mut waiting).await {
         return Err(failed("acquire", &failure));
     }
     let began = clock::now();

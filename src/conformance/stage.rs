@@ -12,11 +12,10 @@ use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, micros, millis};
 use zklockbench_core::units::parse_duration;
 use zklockbench_locks::driver::protocol::{Abilities, Ready, TokenKind, WantedMode};
-use zklockbench_locks::driver::{
-    AcquireWanted, DriverCommand, Granted, Link, NotGranted, Parameters, Processes, Wanted,
-};
+use zklockbench_locks::driver::{AcquireWanted, DriverCommand, Granted, Link, Parameters, Processes, Wanted};
+use zklockbench_locks::{AcquireError, Acquired};
 use zklockbench_zk::gate::Gate;
-use zklockbench_zk::{Failure, ForeignSession, Observed, Onlooker, Target, runtime};
+use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Target, runtime};
 
 #[derive(Debug, Clone)]
 pub struct CheckSite {
@@ -47,7 +46,7 @@ pub(super) struct Stage<'a> {
     pub abilities: &'a Abilities,
     pub is_zookeeper: bool,
     wanted: Wanted,
-    look: Onlooker,
+    look: Session,
     made: Cell<usize>,
 }
 
@@ -67,9 +66,9 @@ impl<'a> Stage<'a> {
             leases: abilities.leases.as_ref().map(|_| 1),
             processes: 1,
         };
-        let session = site.target.open(2 * SESSION, SOON, Observed::by_nobody()).await?;
+        let look = site.target.open(2 * SESSION, SOON, Observed::by_nobody()).await?;
         let is_zookeeper = ready.system == LockCard::ZOOKEEPER;
-        Ok(Self { site, abilities, is_zookeeper, wanted, look: Onlooker::by(session), made: Cell::new(0) })
+        Ok(Self { site, abilities, is_zookeeper, wanted, look, made: Cell::new(0) })
     }
 
     /// A process of the driver, which starts with its first contender.
@@ -81,8 +80,10 @@ impl<'a> Stage<'a> {
     pub async fn directory(&self) -> Result<String, Trouble> {
         let path = format!("{}/{}-{}", self.site.place, self.wanted.lock, self.made.get());
         self.made.set(self.made.get() + 1);
-        self.look.create(&path).await.map_err(|failure| Trouble::Ensemble(format!("{path}: {failure}")))?;
-        Ok(path)
+        match self.look.create(&path, &[], NodeKind::Persistent).await {
+            Ok(created) => Ok(created.path),
+            Err(failure) => Err(Trouble::Ensemble(format!("{path}: {failure}"))),
+        }
     }
 
     pub async fn open<'b>(
@@ -103,16 +104,16 @@ impl<'a> Stage<'a> {
         let now = self.look.caught_up().await.map_err(ensemble)?;
         let (mut found, mut paths) = (Vec::new(), vec![on.to_owned()]);
         while let Some(path) = paths.pop() {
-            let names = match now.children(&path).await {
+            let names = match now.children(&path).await.map_err(Failure::from) {
                 Ok(names) => names,
                 Err(Failure::NoNode) => continue,
                 Err(failure) => return Err(ensemble(failure)),
             };
             for name in &names {
                 let path = format!("{path}/{name}");
-                match now.stat(&path).await.map_err(ensemble)? {
-                    Some(stat) if stat.owner != 0 => {
-                        found.push(Node { path, owner: stat.owner, czxid: stat.czxid });
+                match now.stat(&path).await.map_err(|error| ensemble(error.into()))? {
+                    Some(stat) if stat.ephemeral_owner != 0 => {
+                        found.push(Node { path, owner: stat.ephemeral_owner, czxid: stat.czxid });
                     }
                     Some(_) => paths.push(path),
                     None => {}
@@ -169,7 +170,7 @@ impl Contender<'_> {
         &self,
         timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
-    ) -> Result<Granted, NotGranted> {
+    ) -> Acquired<Granted> {
         let wanted = AcquireWanted { on: self.on, mode: WantedMode::Write, timeout };
         self.link.acquire(wanted, cancelled).await
     }
@@ -184,11 +185,13 @@ impl Contender<'_> {
     }
 
     /// The error for an acquire that had to be granted but was not.
-    pub fn refused(&self, not_granted: NotGranted) -> Trouble {
+    pub fn refused(&self, not_granted: AcquireError) -> Trouble {
         match not_granted {
-            NotGranted::Failed(failure) => failed("acquire", &failure),
-            NotGranted::TimedOut => Trouble::Wrong("`acquire` was answered with `timeout`".into()),
-            NotGranted::Cancelled => Trouble::Wrong("`acquire` was answered with `cancelled`".into()),
+            AcquireError::Failed(failure) => failed("acquire", &failure),
+            AcquireError::TimedOut => Trouble::Wrong("`acquire` was answered with `timeout`".into()),
+            AcquireError::Cancelled | AcquireError::Deadlock => {
+                Trouble::Wrong("`acquire` was answered with `cancelled`".into())
+            }
         }
     }
 

@@ -62,7 +62,7 @@ fn checks_read_nodes_only_from_a_server_that_has_caught_up() {
         }
     }
     assert!(sources > 100, "the sources were not found");
-    assert!(found.is_empty(), "these may read a server's past: use `CaughtUp` or `Onlooker`: {found:#?}");
+    assert!(found.is_empty(), "these may read a server's past: use `CaughtUp`: {found:#?}");
 }
 
 #[test]

@@ -14,12 +14,21 @@ use zklockbench_core::measure::RequestKind::{
 /// A queue in which each waiter watches the one before it: two lists and one watch for all but the first
 /// contender.
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
+    // Arrival k lists k names; a waiter that is woken with m nodes left lists m.
+    BatchCost { names_returned: Some(n * n), ..queue(watch, n, n - 1) }
+}
+
+/// A queue of that many nodes, of which `contended` are not first when created.
+fn queue(watch: RequestKind, nodes: u64, contended: u64) -> BatchCost {
     BatchCost {
-        requests: vec![(Create, n), (Delete, n), (GetChildren, 2 * n - 1), (watch, n - 1)],
-        events: Events { node_deleted: n - 1, ..Events::default() },
-        to_waiters_by_release: n - 1,
-        // Arrival k lists k names; a waiter that is woken with m nodes left lists m.
-        names_returned: Some(n * n),
+        requests: vec![
+            (Create, nodes),
+            (Delete, nodes),
+            (GetChildren, nodes + contended),
+            (watch, contended),
+        ],
+        events: Events { node_deleted: contended, ..Events::default() },
+        to_waiters_by_release: contended,
         ..BatchCost::default()
     }
 }
@@ -50,17 +59,7 @@ pub fn two_back_queue(n: u64) -> BatchCost {
 /// released.
 pub fn processes_in_turns(n: u64, size: u64, turns: u64) -> BatchCost {
     let Queued { nodes, contended } = queued(n, size, turns);
-    BatchCost {
-        requests: vec![
-            (Create, nodes),
-            (Delete, nodes),
-            (GetChildren, nodes + contended),
-            (GetDataWatch, contended),
-        ],
-        events: Events { node_deleted: contended, ..Events::default() },
-        to_waiters_by_release: contended,
-        ..BatchCost::default()
-    }
+    queue(GetDataWatch, nodes, contended)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -90,15 +89,9 @@ fn queued(n: u64, size: u64, turns: u64) -> Queued {
 /// list.
 pub fn counted_queue(watch: RequestKind, without_a_list: u64, n: u64) -> BatchCost {
     let listing = n.saturating_sub(without_a_list);
-    BatchCost {
-        requests: vec![(Multi, n), (Delete, n), (GetChildren, 2 * listing), (watch, n - 1)],
-        written_by_multis: 2 * n,
-        events: Events { node_deleted: n - 1, ..Events::default() },
-        to_waiters_by_release: n - 1,
-        // Arrival k lists k names; when it is woken, it lists those that are left, starting with its own.
-        names_returned: Some((n - listing + 1..=n).map(|k| k + n - k + 1).sum()),
-        ..BatchCost::default()
-    }
+    // Arrival k lists k names; when it is woken, it lists the n - k + 1 that are left, starting with its own.
+    let names_returned = Some(listing * (n + 1));
+    BatchCost { names_returned, ..joined_by_count(predecessor_queue(watch, n), 2 * (n - listing) - 1, n) }
 }
 
 /// Like [`two_back_queue`], joined by count: all but the first contender list after the join.

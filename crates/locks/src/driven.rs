@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, Told, count_of};
 use crate::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
-use crate::driver::{AcquireWanted, DriverCommand, Granted, Link, NotGranted, Processes, Wanted};
+use crate::driver::{AcquireWanted, DriverCommand, Granted, Link, Processes, Wanted};
 use zklockbench_core::catalog::{Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use zklockbench_core::clock;
 use zklockbench_core::units::parse_duration;
@@ -264,15 +264,11 @@ impl Strategy for Driven {
         let cancel = CancellationToken::new();
         let shown = Patience { deadline: None, tries_once: false, cancel, ..patience.clone() };
         let wanted = AcquireWanted { on: &self.path, mode, timeout: patience.deadline.map(left) };
-        match shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await? {
-            Ok(granted) => Ok(self.held(&link, granted)),
-            Err(NotGranted::TimedOut) => Err(AcquireError::TimedOut),
-            Err(NotGranted::Cancelled) => Err(AcquireError::Cancelled),
-            Err(NotGranted::Failed(failure)) => {
-                self.note("acquire", &failure);
-                Err(failure.into())
-            }
+        let acquired = shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await?;
+        if let Err(AcquireError::Failed(failure)) = &acquired {
+            self.note("acquire", failure);
         }
+        acquired.map(|granted| self.held(&link, granted))
     }
 
     async fn release(&mut self, _: &Session, _: Held) -> Result<(), Failure> {

@@ -33,7 +33,7 @@ pub use driven::{DrivenLock, PERMITS, Program};
 pub use queue::joining::joins_by_count;
 pub use queue::node::QueueNode;
 pub use registry::{DrivenLocks, STRATEGIES, cards, driven, find, member_of, own_label, reference, register};
-pub use wait::{DeadlineClock, Ended, Patience, WaitGauge};
+pub use wait::{DeadlineClock, Patience, WaitGauge};
 
 /// One contender's lock object.
 #[async_trait(?Send)]
@@ -132,17 +132,8 @@ impl AcquireError {
     }
 }
 
-impl From<Ended> for AcquireError {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::TimedOut => Self::TimedOut,
-            Ended::Cancelled => Self::Cancelled,
-        }
-    }
-}
-
 /// Configuration of a strategy: path and parameters of the lock.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LockConfig {
     /// Directory of the lock, which already exists.
     pub path: String,

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::LockConfig;
+use super::{AcquireError, Acquired, LockConfig};
 use zklockbench_core::catalog::{BatchCost, Param, ParamKind, ParamValue, Params};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_zk::{Session, SessionState, SessionStates, runtime};
@@ -35,13 +35,6 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-/// Why a wait ended early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    TimedOut,
-    Cancelled,
 }
 
 /// Clock of a contender's deadlines: this host's, plus the sum of its jumps ahead.
@@ -95,23 +88,23 @@ pub struct Patience {
 
 impl Patience {
     /// Waits for something. Only waits are cut short, never a request that was sent.
-    pub async fn wait<T>(&self, awaited: impl Future<Output = T>) -> Result<T, Ended> {
+    pub async fn wait<T>(&self, awaited: impl Future<Output = T>) -> Acquired<T> {
         if self.tries_once {
             let is_cancelled = self.cancel.is_cancelled();
-            let ready = if is_cancelled { Err(Ended::Cancelled) } else { Ok(awaited.now_or_never()) };
-            return ready?.ok_or(Ended::TimedOut);
+            let ready = if is_cancelled { Err(AcquireError::Cancelled) } else { Ok(awaited.now_or_never()) };
+            return ready?.ok_or(AcquireError::TimedOut);
         }
         let _waiting = self.gauge.enter();
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(Ended::Cancelled),
+            () = self.cancel.cancelled() => Err(AcquireError::Cancelled),
             value = awaited => Ok(value),
-            () = self.clock.reaches(self.deadline) => Err(Ended::TimedOut),
+            () = self.clock.reaches(self.deadline) => Err(AcquireError::TimedOut),
         }
     }
 
     /// Sleeps, as a waiting contender does between two checks.
-    pub async fn sleep(&self, duration: Duration) -> Result<(), Ended> {
+    pub async fn sleep(&self, duration: Duration) -> Acquired<()> {
         self.wait(runtime::sleep(duration)).await
     }
 
@@ -208,7 +201,7 @@ impl Flag {
     }
 
     /// Returns at the next check of the flag, which is already set.
-    pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Result<(), Ended> {
+    pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Acquired<()> {
         match self.0.filter(|_| !patience.tries_once) {
             Some(interval) => patience.sleep(until_next_look(interval, begun, clock::now())).await,
             None => Ok(()),
@@ -244,7 +237,7 @@ mod tests {
     #[tokio::test]
     async fn wait_ends_at_its_deadline_and_is_no_longer_counted() {
         let patience = patience(Some(Duration::from_millis(20)));
-        assert_eq!(patience.wait(std::future::pending::<()>()).await, Err(Ended::TimedOut));
+        assert_eq!(patience.wait(std::future::pending::<()>()).await, Err(AcquireError::TimedOut));
         assert_eq!(patience.gauge.waiting(), 0);
         assert!(patience.is_over());
     }
@@ -257,7 +250,7 @@ mod tests {
             waiting.clock.jump(Duration::from_secs(3_601));
         };
         let (ended, ()) = tokio::join!(waiting.wait(std::future::pending::<()>()), jumping);
-        assert_eq!((ended, waiting.is_over()), (Err(Ended::TimedOut), true));
+        assert_eq!((ended, waiting.is_over()), (Err(AcquireError::TimedOut), true));
         let endless = Patience { deadline: None, ..waiting };
         assert_eq!(endless.wait(std::future::ready(1)).await, Ok(1));
     }
@@ -266,12 +259,12 @@ mod tests {
     async fn try_takes_only_what_is_ready() {
         let try_once = Patience { tries_once: true, ..Patience::default() };
         assert_eq!(try_once.wait(std::future::ready(1)).await, Ok(1));
-        assert_eq!(try_once.wait(std::future::pending::<()>()).await, Err(Ended::TimedOut));
-        assert_eq!(try_once.sleep(Duration::from_secs(3_600)).await, Err(Ended::TimedOut));
+        assert_eq!(try_once.wait(std::future::pending::<()>()).await, Err(AcquireError::TimedOut));
+        assert_eq!(try_once.sleep(Duration::from_secs(3_600)).await, Err(AcquireError::TimedOut));
         let flag = Flag(Some(Duration::from_secs(3_600)));
         assert_eq!(flag.noticed(clock::now(), &try_once).await, Ok(()), "the flag is set already");
         try_once.cancel.cancel();
-        assert_eq!(try_once.wait(std::future::ready(1)).await, Err(Ended::Cancelled));
+        assert_eq!(try_once.wait(std::future::ready(1)).await, Err(AcquireError::Cancelled));
     }
 
     #[tokio::test]
@@ -296,7 +289,7 @@ mod tests {
         assert_eq!(patience(None).sleep(Duration::from_millis(30)).await, Ok(()));
         assert!(clock::now() - begun >= 30_000);
         let short = patience(Some(Duration::from_millis(10)));
-        assert_eq!(short.sleep(Duration::from_secs(3_600)).await, Err(Ended::TimedOut));
+        assert_eq!(short.sleep(Duration::from_secs(3_600)).await, Err(AcquireError::TimedOut));
     }
 
     #[tokio::test]
@@ -313,7 +306,7 @@ mod tests {
     async fn cancelled_wait_ends_even_when_the_result_is_ready() {
         let patience = patience(None);
         patience.cancel.cancel();
-        assert_eq!(patience.wait(std::future::ready(1)).await, Err(Ended::Cancelled));
+        assert_eq!(patience.wait(std::future::ready(1)).await, Err(AcquireError::Cancelled));
     }
 
     #[test]

@@ -99,17 +99,6 @@ pub(super) struct Begun {
     pub(super) at: Stamp,
 }
 
-/// A request that has ended, with a reply of `bytes` or at its deadline.
-pub(super) struct AnsweredRequest {
-    pub(super) sent: Begun,
-    pub(super) succeeded: bool,
-    /// Whether a server answered; otherwise the client library or the deadline ended the request.
-    pub(super) answered: bool,
-    /// Kind of the failure, if the request failed.
-    pub(super) failed: Option<&'static str>,
-    pub(super) bytes: u64,
-}
-
 impl Inner {
     pub(super) fn take_waker(&self) -> Arc<StampWaker> {
         self.wakers
@@ -126,27 +115,27 @@ impl Inner {
         }
     }
 
-    pub(super) fn ended(&self, request: &AnsweredRequest, waker: &StampWaker) {
-        let AnsweredRequest { sent: Begun { kind, at: sent }, succeeded, answered, failed, bytes } = *request;
+    /// Records the end of a request: its message, the reply's size, and the times until its arrival and until now.
+    pub(super) fn ended(&self, sent: Begun, arrived: Option<Stamp>, message: MessageKind, bytes: u64) {
         let now = clock::now();
-        let arrived = waker.arrived().unwrap_or(now);
-        if answered {
+        let arrived = arrived.unwrap_or(now);
+        let is_answered = !matches!(message, MessageKind::NoReply(..));
+        if is_answered {
             self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
         }
-        let message = match failed {
-            None => MessageKind::Reply(kind),
-            Some(why) if answered => MessageKind::Refusal(kind, why),
-            Some(why) => MessageKind::NoReply(kind, why),
-        };
+        // For an exists of an absent node, the server answers NoNode, which is not a failure.
+        let is_absent =
+            matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
+        let succeeded = matches!(message, MessageKind::Reply(_)) && !is_absent;
         self.observed.note(arrived, message, "");
         let lag = now.saturating_sub(arrived);
         self.lag_us.set(self.lag_us.get() + lag);
-        self.busy_us.set(self.busy_us.get() + now.saturating_sub(sent));
+        self.busy_us.set(self.busy_us.get() + now.saturating_sub(sent.at));
         let mut recorder = self.observed.recorder.borrow_mut();
-        recorder.record(Measure::Request(kind), now, arrived.saturating_sub(sent));
+        recorder.record(Measure::Request(sent.kind), now, arrived.saturating_sub(sent.at));
         recorder.record(Measure::DispatchLag, now, lag);
         recorder.count(now, |counts| {
-            counts.succeeded.add(kind, u64::from(succeeded));
+            counts.succeeded.add(sent.kind, u64::from(succeeded));
             counts.bytes_received += bytes;
         });
     }

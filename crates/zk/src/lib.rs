@@ -26,12 +26,12 @@ mod wire;
 use zookeeper_client::{Error as ClientError, SaslFailure};
 
 pub use access::{Access, Sasl, Secret};
-pub use caught_up::{CaughtUp, Onlooker};
+pub use caught_up::CaughtUp;
 pub use connect::Target;
 pub use directories::directories;
 pub use inner::{Observed, Sent, Undated, Watch};
 pub use messages::{Message, MessageKind, Messages};
-pub use multi::{Counted, Op, why_not_counting};
+pub use multi::{Op, why_not_counting};
 pub use notification::{Arm, EventKind, Notification, sequence_of};
 pub use session::{Created, NodeStat, Session};
 pub use tls::{Tls, TlsFiles};

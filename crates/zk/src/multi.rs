@@ -38,16 +38,6 @@ impl std::fmt::Display for Op<'_> {
     }
 }
 
-/// Result of joining a queue by [`Session::join_and_count`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
-    /// The new node, with its czxid from any server version.
-    pub node: Created,
-    /// Number of the directory's children at the creating transaction, including the new node. `None` if the
-    /// reply contradicts itself.
-    pub children: Option<u32>,
-}
-
 impl Session {
     /// Applies all writes in one transaction, or none of them. Returns the created nodes in order.
     ///
@@ -66,45 +56,15 @@ impl Session {
         }
     }
 
-    /// Creates an ephemeral sequential node and sets its directory's data to empty, in one transaction. The
-    /// returned stat of the directory is from that very transaction: it counts the children, and its mzxid is
-    /// the new node's czxid.
-    pub fn join_and_count<'a>(
-        &'a self,
-        directory: &'a str,
-        path: &'a str,
-        data: &'a [u8],
-    ) -> impl Future<Output = Result<Counted, Failure>> + use<'a> {
-        let joined = self.join_and_set(&[Op::Join { path, data }], directory);
-        async move {
-            let (joined, stat) = joined.await?;
-            let [node] = joined.try_into().map_err(|_| Failure::ConnectionLoss)?;
-            let children = counted(&node, &stat);
-            Ok(Counted { node: Created { czxid: stat.mzxid, ..node }, children })
-        }
-    }
-
-    /// Creates nodes and sets a directory's data to empty, in one transaction. Returns the nodes in order.
-    /// Their czxid is the directory's returned mzxid, which every server version reports.
+    /// Creates ephemeral sequential nodes and sets a directory's data to empty, in one transaction. The returned
+    /// stat of the directory is from that very transaction: its mzxid is the nodes' czxid, which every server
+    /// version reports. Returns the nodes in order, and the directory's number of children, including the new ones;
+    /// `None` if the reply contradicts itself.
     pub fn join_all<'a>(
         &'a self,
         joins: &[Op<'a>],
         directory: &'a str,
-    ) -> impl Future<Output = Result<Vec<Created>, Failure>> + use<'a> {
-        let joined = self.join_and_set(joins, directory);
-        async move {
-            let (nodes, stat) = joined.await?;
-            Ok(nodes.into_iter().map(|node| Created { czxid: stat.mzxid, ..node }).collect())
-        }
-    }
-
-    /// Creates nodes and sets a directory's data to empty, in one transaction. Returns the nodes in order,
-    /// and the directory's stat as of that transaction.
-    fn join_and_set<'a>(
-        &'a self,
-        joins: &[Op<'a>],
-        directory: &'a str,
-    ) -> impl Future<Output = Result<(Vec<Created>, Stat), Failure>> + use<'a> {
+    ) -> impl Future<Output = Result<(Vec<Created>, Option<u32>), Failure>> + use<'a> {
         let operations: Vec<Op<'a>> = joins.iter().cloned().chain([Op::SetData(directory, &[])]).collect();
         let transacted = self.transact(&operations);
         async move {
@@ -114,7 +74,10 @@ impl Session {
                 return Err(Failure::ConnectionLoss);
             };
             self.0.news.learn(stat.mzxid);
-            Ok((results.into_iter().filter_map(created).collect(), stat))
+            let mut nodes: Vec<Created> = results.into_iter().filter_map(created).collect();
+            let children = nodes.first().and_then(|first| counted(first, &stat));
+            nodes.iter_mut().for_each(|node| node.czxid = stat.mzxid);
+            Ok((nodes, children))
         }
     }
 

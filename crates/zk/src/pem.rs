@@ -36,6 +36,15 @@ impl Role {
         }
     }
 
+    /// The file has what the other kind of role needs.
+    fn mixed_up(self) -> String {
+        let (there, needed, what) = match self {
+            Self::Authority | Self::Certificate => ("private key", "certificate", "a certificate"),
+            Self::Key => ("certificate", "private key", "the key"),
+        };
+        format!("contains a {there} instead of a {needed}: {} needs {what}", self.option())
+    }
+
     /// Name of the converted file in a suggested command.
     fn converted(self) -> &'static str {
         match self {
@@ -143,14 +152,8 @@ impl Format {
         let (option, out) = (role.option(), role.converted());
         let file = as_a_word(&path.display().to_string());
         let (what, command) = match (self, role) {
-            (Self::DerKey, Role::Authority | Role::Certificate) => {
-                return format!(
-                    "contains a private key instead of a certificate: {option} needs a certificate"
-                );
-            }
-            (Self::DerCertificate | Self::Pkcs7, Role::Key) => {
-                return format!("contains a certificate instead of a private key: {option} needs the key");
-            }
+            (Self::DerKey, Role::Authority | Role::Certificate)
+            | (Self::DerCertificate | Self::Pkcs7, Role::Key) => return role.mixed_up(),
             (Self::Jks, Role::Authority) => {
                 ("a Java keystore (JKS)", format!("keytool -list -rfc -keystore {file} > {out}"))
             }
@@ -217,12 +220,8 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
         Role::Key if has("OPENSSH PRIVATE KEY") => {
             format!("is an OpenSSH key: convert a copy of it with `ssh-keygen -p -m PKCS8 -f {file}`")
         }
-        Role::Key if has_any("CERTIFICATE") => {
-            format!("contains a certificate instead of a private key: {option} needs the key")
-        }
-        Role::Authority | Role::Certificate if has_any("PRIVATE KEY") => {
-            format!("contains a private key instead of a certificate: {option} needs a certificate")
-        }
+        Role::Key if has_any("CERTIFICATE") => role.mixed_up(),
+        Role::Authority | Role::Certificate if has_any("PRIVATE KEY") => role.mixed_up(),
         Role::Authority | Role::Certificate if has_any("CERTIFICATE REQUEST") => {
             format!("is a request for a certificate: {option} needs the certificate that an authority signed")
         }

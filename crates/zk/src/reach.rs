@@ -112,32 +112,26 @@ async fn with_tls(address: &str, tls: &Tls) -> Option<String> {
 async fn in_plain_text(address: &str) -> Option<String> {
     // First byte of a TLS alert, as escaped in answers.
     const ALERT: &str = "\\u{15}";
-    let answer = match admin::ask(address, "srvr", ANSWER_WITHIN).await {
+    const CLOSES: &str = "closes the connection without an answer: it is a TLS port (--tls), or it has reached its connection \
+                          limit for this host (maxClientCnxns)";
+    let wrong = match &admin::ask(address, "srvr", ANSWER_WITHIN).await {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
-            return Some("does not answer plain text: it is a TLS port (--tls), or it hangs".into());
+            "does not answer plain text: it is a TLS port (--tls), or it hangs"
         }
         // The server closed the connection before the end of its answer.
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => String::new(),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => CLOSES,
         Err(error) => return Some(format!("cannot be reached: {error}")),
-        Ok(answer) => answer,
+        Ok(answer) if answer.contains(admin::NOT_SERVING) => "is up but not serving: it has no quorum",
+        Ok(answer) if answer.contains("Mode: read-only") => {
+            "serves only reads, because it has no quorum (read-only mode); locks need writes"
+        }
+        Ok(answer) if answer.is_empty() || answer.starts_with(ALERT) => CLOSES,
+        Ok(answer) if answer.contains("ookeeper version") || answer.contains(admin::NOT_ALLOWED) => {
+            return None;
+        }
+        Ok(_) => "does not answer like a ZooKeeper server",
     };
-    if answer.contains(admin::NOT_SERVING) {
-        return Some("is up but not serving: it has no quorum".into());
-    }
-    if answer.contains("Mode: read-only") {
-        return Some(
-            "serves only reads, because it has no quorum (read-only mode); locks need writes".into(),
-        );
-    }
-    if answer.is_empty() || answer.starts_with(ALERT) {
-        return Some(
-            "closes the connection without an answer: it is a TLS port (--tls), or it has reached its \
-             connection limit for this host (maxClientCnxns)"
-                .into(),
-        );
-    }
-    let is_zookeeper = answer.contains("ookeeper version") || answer.contains(admin::NOT_ALLOWED);
-    (!is_zookeeper).then(|| "does not answer like a ZooKeeper server".into())
+    Some(wrong.to_owned())
 }
 
 /// Which of these servers, on which this host has sessions, accept no further connection from it, and what to do;

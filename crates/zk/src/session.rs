@@ -17,7 +17,7 @@ use zookeeper_client::{
 };
 
 use super::gate::TaskScope;
-use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
+use super::inner::{Begun, Inner, News, Observed, Sent, Undated, Watch};
 use super::messages::MessageKind;
 use super::notification::{Arm, Armed, Notification, StampWaker};
 use super::whose::{self, ForeignSession, SessionKey, SessionStates};
@@ -478,28 +478,18 @@ impl Session {
             runtime::within(sent.at, self.0.request_timeout, stamped).await
         };
         let reply = reply.map(|reply| reply.map_err(Failure::from));
-        // A failure that the client library creates after losing its servers is not an answer.
-        let answered = match &reply {
-            Some(Ok(_)) => true,
-            Some(Err(failure)) => failure.is_definite(),
-            None => false,
+        let reply = reply.unwrap_or(Err(Failure::NoReply));
+        let (message, bytes) = match &reply {
+            Ok(reply) => (MessageKind::Reply(sent.kind), size(reply)),
+            Err(failure) if failure.is_definite() => {
+                (MessageKind::Refusal(sent.kind, failure.kind()), wire::EMPTY_REPLY)
+            }
+            // A failure that the client library creates after losing its servers is not an answer.
+            Err(failure) => (MessageKind::NoReply(sent.kind, failure.kind()), 0),
         };
-        let bytes = match &reply {
-            Some(Ok(reply)) => size(reply),
-            Some(Err(_)) if answered => wire::EMPTY_REPLY,
-            _ => 0,
-        };
-        // For an exists of an absent node, the server answers NoNode, which is not a failure.
-        let absent =
-            matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
-        let succeeded = matches!(reply, Some(Ok(_))) && !absent;
-        let failed = match &reply {
-            Some(reply) => reply.as_ref().err().map(Failure::kind),
-            None => Some(Failure::NoReply.kind()),
-        };
-        self.0.ended(&AnsweredRequest { sent, succeeded, answered, failed, bytes }, &waker);
+        self.0.ended(sent, waker.arrived(), message, bytes);
         self.0.return_waker(waker);
-        reply.unwrap_or(Err(Failure::NoReply))
+        reply
     }
 
     fn arm(&self, watcher: OneshotWatcher, path: &str, arm: Option<Arm>) -> Watch {

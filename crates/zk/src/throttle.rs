@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
 
 use super::runtime;
 use zklockbench_core::clock::{self, Stamp};
@@ -69,7 +68,7 @@ impl Throttle {
         }
     }
 
-    /// Waits until new work is admitted, on a thread that drives the client library.
+    /// Waits until new work is admitted.
     pub async fn admit(&self, requests: u32) {
         while let Err(at) = self.try_admit(requests) {
             runtime::sleep_until(Some(at)).await;
@@ -78,20 +77,12 @@ impl Throttle {
 
     /// Waits until a session is admitted, and pays for opening and closing it.
     pub async fn admit_session(&self) {
-        self.admit(2).await;
-        self.spend(2);
-    }
-
-    /// [`Self::admit`] for any other thread.
-    pub async fn admit_elsewhere(&self, requests: u32) {
-        while let Err(at) = self.try_admit(requests) {
-            tokio::time::sleep(Duration::from_micros(at.saturating_sub(clock::now()).max(1))).await;
-        }
+        self.admit_outside_the_load(2).await;
     }
 
     /// Waits until this many requests outside the load may be sent, and pays for them.
     pub async fn admit_outside_the_load(&self, requests: u32) {
-        self.admit_elsewhere(requests).await;
+        self.admit(requests).await;
         self.spend(u64::from(requests));
     }
 }
@@ -119,10 +110,10 @@ mod tests {
         let throttle = Throttle::at_most(1_000.0);
         let begun = clock::now();
         for requests in [1, 9, 3, 40, 2, 45, 1, 1] {
-            throttle.admit_elsewhere(4).await;
+            throttle.admit(4).await;
             throttle.spend(requests);
         }
-        throttle.admit_elsewhere(1).await;
+        throttle.admit(1).await;
         let took = clock::now() - begun;
         assert!(took >= 101_000, "102 requests in {took} µs");
     }

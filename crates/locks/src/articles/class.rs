@@ -90,8 +90,7 @@ pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Optio
 
 /// Waits for a flag that no watcher will ever set.
 pub async fn forgotten<T>(session: &Session, patience: &Patience) -> Acquired<T> {
-    let waiting = async { Ok(patience.wait(pending()).await?) };
-    until_disconnected(true, session, waiting).await
+    until_disconnected(true, session, patience.wait(pending())).await
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -76,7 +76,7 @@ impl Strategy for CrateLock {
             }
             Err(ended) => {
                 self.clean_up(session, &name.mark).await?;
-                Err(ended.into())
+                Err(ended)
             }
         }
     }

@@ -4,24 +4,17 @@ use std::pin::Pin;
 
 use async_trait::async_trait;
 
-use super::queue::{CuratorQueue, SharedObject};
-use super::revocation::{self, Revocation};
+use super::queue::{CuratorQueue, SHARED_OBJECT};
+use super::revocation;
 use crate::after::GOES_ON;
-use crate::queue::joining::{JOIN, Joining, is_count};
+use crate::queue::joining::{JOIN, is_count};
 use crate::queue::retry::{self, Retry};
 use crate::{Acquired, Entry, Held, HoldOver, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use zklockbench_core::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection, joined,
+    BatchCost, Guarantees, LockCard, Mode, ParamValue, Params, Protection, joined,
 };
 use zklockbench_core::measure::RequestKind::{CheckWatches, GetChildren, GetDataWatch};
 use zklockbench_zk::{Failure, Session};
-
-const SHARED_OBJECT: Param = Param {
-    name: "shared_object",
-    kind: ParamKind::Bool,
-    default: "false",
-    doc: "Whether all contenders share one mutex object, as threads of a process may, which causes a herd.",
-};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -38,7 +31,7 @@ pub const ENTRY: Entry = Entry {
         batch_cost: Some(batch_cost),
         ..LockCard::OF_ZOOKEEPER
     },
-    build: |config: &LockConfig| Box::new(CuratorMutex::of(config)),
+    build: |config: &LockConfig| Box::new(CuratorMutex { queue: CuratorQueue::of(config), owned: None }),
 };
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
@@ -71,14 +64,7 @@ pub struct CuratorMutex {
 
 impl CuratorMutex {
     pub fn new(lock: &str, retry: Retry) -> Self {
-        Self { queue: CuratorQueue::new(lock, retry, Joining::by_create()), owned: None }
-    }
-
-    fn of(config: &LockConfig) -> Self {
-        let retry = Retry::of(config);
-        let object = config.flag(SHARED_OBJECT.name).then(|| SharedObject::on(&config.path));
-        let queue = CuratorQueue::new(&config.path, retry, Joining::of(&JOIN, config));
-        Self { queue: queue.shared_by(object).revocable(Revocation::of(config, retry)), owned: None }
+        Self { queue: CuratorQueue::new(lock, retry), owned: None }
     }
 
     pub fn is_owned(&self) -> bool {

@@ -11,17 +11,24 @@ use tokio::sync::Notify;
 
 use super::revocation::Revocation;
 use crate::in_process::InProcess;
-use crate::queue::joining::Joining;
+use crate::queue::joining::{JOIN, Joining};
 use crate::queue::retry::Retry;
 use crate::queue::{Habits, Queue, Waiter, Wakes, WatchOn, fired};
-use crate::wait::{AnyEvent, Ended};
-use crate::{AcquireError, Acquired, Patience, QueueNode};
-use zklockbench_core::catalog::Protection;
+use crate::wait::AnyEvent;
+use crate::{AcquireError, Acquired, LockConfig, Patience, QueueNode};
+use zklockbench_core::catalog::{Param, ParamKind, Protection};
 use zklockbench_core::locked::locked;
 use zklockbench_zk::{EventKind, Failure, Names, Session, runtime};
 
 /// Curator's default node data: the address of the client's host, as text.
 pub const DATA: &[u8] = b"127.0.0.1";
+
+pub const SHARED_OBJECT: Param = Param {
+    name: "shared_object",
+    kind: ParamKind::Bool,
+    default: "false",
+    doc: "Whether all contenders share one mutex object, as threads of a process may, which causes a herd.",
+};
 
 /// Finds the node to watch in a list; `None` if the lock is acquired.
 pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &Names) -> Result<Option<String>, Failure>;
@@ -40,25 +47,23 @@ pub struct CuratorQueue {
 }
 
 impl CuratorQueue {
-    pub fn new(lock: &str, retry: Retry, joining: Joining) -> Self {
-        Self { queue: Queue::new(lock, Habits::patient(retry), protected(joining, retry)), retry }
+    pub fn new(lock: &str, retry: Retry) -> Self {
+        let joining = protected(Joining::by_create(), retry);
+        Self { queue: Queue::new(lock, Habits::patient(retry), joining), retry }
     }
 
-    /// Makes the lock revocable, if `revocation` is set; its nodes are empty then.
-    #[must_use]
-    pub fn revocable(mut self, revocation: Option<Revocation>) -> Self {
+    /// The queue of a lock with any of the parameters `join`, `shared_object` and `revocation`.
+    pub fn of(config: &LockConfig) -> Self {
+        let retry = Retry::of(config);
+        let mut joining = protected(Joining::of(&JOIN, config), retry);
+        let object = config.flag(SHARED_OBJECT.name).then(|| SharedObject::on(&config.path));
+        let revocation = Revocation::of(config, retry);
         if revocation.is_some() {
-            self.queue.joining.data = &[];
+            joining.data = &[];
         }
-        self.queue.wakes.revocation = revocation;
-        self
-    }
-
-    /// Makes the owner use an object that other tasks of this process use, too.
-    #[must_use]
-    pub fn shared_by(mut self, object: Option<Arc<SharedObject>>) -> Self {
-        self.queue.wakes.object = object;
-        self
+        let (lock, habits) = (config.path.clone(), Habits::patient(retry));
+        let wakes = Monitor { object, revocation, ..Monitor::default() };
+        Self { queue: Queue { lock, habits, joining, wakes }, retry }
     }
 
     /// Joins with a node of this kind and waits for its turn. If the node or the directory is deleted while
@@ -209,8 +214,8 @@ impl Monitor {
             };
             match (patience.wait(event_or_time).await, &mut self.revocation) {
                 (Ok(true), Some(revocation)) => revocation.ask(session, node).await?,
-                (Ok(_) | Err(Ended::TimedOut), _) => return Ok(()),
-                (Err(Ended::Cancelled), _) => return Err(AcquireError::Cancelled),
+                (Ok(_) | Err(AcquireError::TimedOut), _) => return Ok(()),
+                (Err(why), _) => return Err(why),
             }
         }
     }

@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use super::queue::{CuratorQueue, DATA};
 use crate::after::GOES_ON;
 use crate::queue::Queue;
-use crate::queue::joining::{JOIN, Joining, is_count};
+use crate::queue::joining::{JOIN, is_count};
 use crate::queue::protection::MarkedName;
-use crate::queue::retry::{self, Retry};
+use crate::queue::retry;
 use crate::queue::sides::{READ_WRITE, Sides, Watched};
 use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection, joined};
@@ -28,7 +28,9 @@ pub const ENTRY: Entry = Entry {
         batch_cost: Some(batch_cost),
         ..LockCard::OF_ZOOKEEPER
     },
-    build: |config: &LockConfig| Box::new(CuratorReadWrite::new(config)),
+    build: |config: &LockConfig| {
+        Box::new(CuratorReadWrite { queue: CuratorQueue::of(config), read: None, write: None })
+    },
 };
 
 /// In a batch all contenders write, so it costs as much as the mutex.
@@ -80,11 +82,6 @@ impl Strategy for CuratorReadWrite {
 }
 
 impl CuratorReadWrite {
-    fn new(config: &LockConfig) -> Self {
-        let queue = CuratorQueue::new(&config.path, Retry::of(config), Joining::of(&JOIN, config));
-        Self { queue, read: None, write: None }
-    }
-
     fn side(&mut self, mode: Mode) -> &mut Owned {
         match mode {
             Mode::Read => &mut self.read,

@@ -12,7 +12,7 @@ use crate::queue::directories::{create_unless_there, in_containers};
 use crate::queue::joining::Joining;
 use crate::queue::protection::leave_for_certain;
 use crate::queue::retry::{self, Retry};
-use crate::wait::{AnyEvent, Ended};
+use crate::wait::AnyEvent;
 use crate::{
     AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of, has_word,
 };
@@ -241,8 +241,8 @@ impl CuratorSemaphore {
                 }
             };
             match patience.wait(event).await {
-                Ok(()) | Err(Ended::TimedOut) => {}
-                Err(Ended::Cancelled) => return Err(AcquireError::Cancelled),
+                Ok(()) | Err(AcquireError::TimedOut) => {}
+                Err(why) => return Err(why),
             }
         }
     }

@@ -16,7 +16,7 @@ use protocol::LONGEST_LINE;
 use zklockbench_core::locked::locked;
 
 pub use process::{DriverError, Mishap, Parameters, Process, READY_WITHIN};
-pub use processes::{AcquireWanted, Granted, Link, NotGranted, PipeEchoes, Processes, Wanted};
+pub use processes::{AcquireWanted, Granted, Link, PipeEchoes, Processes, Wanted};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverCommand {

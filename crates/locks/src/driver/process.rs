@@ -51,6 +51,12 @@ pub struct DriverError {
     pub stderr: String,
 }
 
+impl DriverError {
+    fn of(driver: String, what: Mishap) -> Self {
+        Self { driver, what, stderr: String::new() }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mishap {
     #[error("can't be started: {0}")]
@@ -143,26 +149,17 @@ struct Input {
 impl Process {
     /// Starts it on a separate thread and waits until it is ready.
     pub async fn start(command: DriverCommand) -> Result<Self, DriverError> {
-        let (to, started) = oneshot::channel();
         let name = command.name.clone();
-        let spawned = std::thread::Builder::new().name("driver-start".into()).spawn(move || {
-            let _ = to.send(Self::start_here(&command));
-        });
-        let not_started =
-            |why: String| DriverError { driver: name, what: Mishap::NotStarted(why), stderr: String::new() };
-        match spawned {
-            Ok(_) => started.await.unwrap_or_else(|_| Err(not_started("its thread has ended".into()))),
-            Err(error) => Err(not_started(error.to_string())),
-        }
+        let started = tokio::task::spawn_blocking(move || Self::start_here(&command)).await;
+        started.unwrap_or_else(|error| Err(DriverError::of(name, Mishap::NotStarted(error.to_string()))))
     }
 
     /// Like [`Self::start`], on the caller's thread.
     pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
-        let failed = |what: Mishap| DriverError { driver: command.name.clone(), what, stderr: String::new() };
+        let not_started = |why: String| DriverError::of(command.name.clone(), Mishap::NotStarted(why));
         let DriverChild { child, group, input: pipe, output, errors } =
-            command.spawn(&[]).map_err(|why| failed(Mishap::NotStarted(why)))?;
-        rustix::io::ioctl_fionbio(&pipe, true)
-            .map_err(|error| failed(Mishap::NotStarted(error.to_string())))?;
+            command.spawn(&[]).map_err(not_started)?;
+        rustix::io::ioctl_fionbio(&pipe, true).map_err(|error| not_started(error.to_string()))?;
         let inner = Arc::new(Inner {
             name: command.name.clone(),
             group,
@@ -347,11 +344,7 @@ impl Inner {
     }
 
     fn failure(&self) -> DriverError {
-        let unknown = || DriverError {
-            driver: self.name.clone(),
-            what: Mishap::Exited("for an unknown reason".into()),
-            stderr: String::new(),
-        };
+        let unknown = || DriverError::of(self.name.clone(), Mishap::Exited("for an unknown reason".into()));
         self.failed.get().cloned().unwrap_or_else(unknown)
     }
 

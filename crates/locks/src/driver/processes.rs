@@ -19,6 +19,7 @@ use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedSasl, WantedTls,
     password_bytes, session_id,
 };
+use crate::{AcquireError, Acquired};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
@@ -59,12 +60,6 @@ pub struct Processes {
     late: AtomicU64,
     opened: AtomicUsize,
     pipe: Arc<Mutex<PipeEchoes>>,
-}
-
-impl std::fmt::Debug for Processes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Processes").field("wanted", &self.wanted).finish_non_exhaustive()
-    }
 }
 
 /// A contender's session in a driver's process.
@@ -109,14 +104,6 @@ pub struct PipeEchoes {
     pub under_load: Vec<u64>,
     /// Whether every stamp lay between its request and its answer; `None` if no answer had a stamp.
     pub clock_fits: Option<bool>,
-}
-
-/// Why an acquire ended without a grant.
-#[derive(Debug)]
-pub enum NotGranted {
-    TimedOut,
-    Cancelled,
-    Failed(Failure),
 }
 
 impl Processes {
@@ -195,9 +182,8 @@ impl Processes {
 
     /// Failures so far, except kills by faults.
     pub fn failures(&self) -> Vec<String> {
-        for process in self.at_rest() {
-            self.note_failure(&process);
-        }
+        let failed = self.at_rest().filter_map(|process| process.failure().cloned());
+        failed.for_each(|error| self.note_failure(&error));
         locked(&self.failures).iter().cloned().collect()
     }
 
@@ -221,8 +207,8 @@ impl Processes {
         self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
     }
 
-    fn note_failure(&self, process: &Process) {
-        if let Some(error) = process.failure().filter(|error| error.what != Mishap::Killed) {
+    fn note_failure(&self, error: &DriverError) {
+        if error.what != Mishap::Killed {
             locked(&self.failures).insert(error.to_string());
         }
     }
@@ -295,32 +281,23 @@ impl Processes {
         }
         if let Some(ended) = process.take() {
             self.late.fetch_add(ended.late_grants(), Ordering::Relaxed);
-            self.note_failure(&ended);
-            self.failed_by_itself(ended.failure());
+            if let Some(error) = ended.failure().filter(|error| error.what != Mishap::Killed) {
+                self.note_failure(error);
+                locked(&self.failed).push(error.clone());
+            }
         }
-        if let Some(error) = self.given_up() {
-            return Err(error);
+        let failed = locked(&self.failed).clone();
+        if let Some(last) = failed.last().filter(|_| failed.len() >= FAILURES_AT_MOST) {
+            return Err(last.clone());
         }
         let started = Process::start(self.wanted.command.clone()).await;
-        let started = Arc::new(started.inspect_err(|error| self.failed_by_itself(Some(error)))?);
+        let started = Arc::new(started.inspect_err(|error| locked(&self.failed).push(error.clone()))?);
         *process = Some(Arc::clone(&started));
         Ok(started)
     }
 
-    fn failed_by_itself(&self, error: Option<&DriverError>) {
-        let error = error.filter(|error| error.what != Mishap::Killed).cloned();
-        locked(&self.failed).extend(error);
-    }
-
-    fn given_up(&self) -> Option<DriverError> {
-        let failed = locked(&self.failed);
-        failed.last().filter(|_| failed.len() >= FAILURES_AT_MOST).cloned()
-    }
-
     fn failure_of(&self, error: DriverError) -> Failure {
-        if error.what != Mishap::Killed {
-            locked(&self.failures).insert(error.to_string());
-        }
+        self.note_failure(&error);
         Failure::DriverEnded(error.to_string())
     }
 
@@ -356,7 +333,7 @@ impl Link {
         &self,
         wanted: AcquireWanted<'_>,
         cancelled: impl Future<Output = ()>,
-    ) -> Result<Granted, NotGranted> {
+    ) -> Acquired<Granted> {
         let AcquireWanted { on, mode, timeout } = wanted;
         let within = timeout.map(|timeout| timeout + self.patience());
         let mut asked = self.process.ask("`acquire`", within, |id| Request::Acquire {
@@ -376,11 +353,11 @@ impl Link {
             }
         };
         let Some(answered) = early else { return Err(self.give_up(asked, on).await) };
-        self.granted(asked.asked, answered.map_err(NotGranted::Failed)?)
+        self.granted(asked.asked, answered?)
     }
 
     /// Interprets the answer to an acquire.
-    fn granted(&self, asked: Stamp, answered: Answer) -> Result<Granted, NotGranted> {
+    fn granted(&self, asked: Stamp, answered: Answer) -> Acquired<Granted> {
         let (from, to, arrived) = (answered.from, answered.to, answered.arrived);
         let done = granted(answered)?;
         let own = from.zip(to).map(|(from, to)| to.saturating_sub(from));
@@ -390,14 +367,14 @@ impl Link {
     }
 
     /// Abandons a wait: awaits its answer, and releases the lock if it was granted after all.
-    async fn give_up(&self, mut asked: OpenRequest, on: &str) -> NotGranted {
+    async fn give_up(&self, mut asked: OpenRequest, on: &str) -> AcquireError {
         if self.abilities.cancel != How::None {
             self.process.expect(asked.id, self.patience());
             let of = asked.id;
             drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
         }
-        match self.answer(&mut asked).await.map_err(NotGranted::Failed).and_then(granted) {
-            Ok(_) => self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled),
+        match self.answer(&mut asked).await.map_err(AcquireError::Failed).and_then(granted) {
+            Ok(_) => AcquireError::Cancelled.after(self.release(on)).await,
             Err(not_granted) => not_granted,
         }
     }
@@ -461,14 +438,13 @@ impl ForeignSession for Link {
 /// Errors that mean that the lock is certainly not held.
 const DEFINITE: [&str; 6] = ["timeout", "cancelled", "busy", "refused", "unsupported", "bad-request"];
 
-fn granted(answer: Answer) -> Result<Done, NotGranted> {
+fn granted(answer: Answer) -> Acquired<Done> {
     let doubtful = answer.held.is_some_and(|held| held != Believed::No);
     match answer.err.as_deref() {
-        Some("timeout") if !doubtful => return Err(NotGranted::TimedOut),
-        Some("cancelled") if !doubtful => return Err(NotGranted::Cancelled),
-        _ => {}
+        Some("timeout") if !doubtful => Err(AcquireError::TimedOut),
+        Some("cancelled") if !doubtful => Err(AcquireError::Cancelled),
+        _ => Ok(done(answer)?),
     }
-    done(answer).map_err(NotGranted::Failed)
 }
 
 fn done(answer: Answer) -> Result<Done, Failure> {
@@ -527,9 +503,9 @@ mod tests {
 
     #[test]
     fn a_timeout_with_unknown_outcome_is_not_a_timeout() {
-        assert!(matches!(granted(answered(r#"{"id":1,"err":"timeout"}"#)), Err(NotGranted::TimedOut)));
+        assert!(matches!(granted(answered(r#"{"id":1,"err":"timeout"}"#)), Err(AcquireError::TimedOut)));
         let open = granted(answered(r#"{"id":1,"err":"timeout","held":"maybe"}"#));
-        assert!(matches!(open, Err(NotGranted::Failed(failure)) if !failure.is_definite()));
+        assert!(matches!(open, Err(AcquireError::Failed(failure)) if !failure.is_definite()));
     }
 
     #[test]

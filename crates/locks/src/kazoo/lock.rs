@@ -242,7 +242,7 @@ async fn back_off(pause: &mut Duration, patience: &Patience) -> Acquired<()> {
     if patience.deadline.is_some_and(|deadline| clock::now() + clock::micros(now) >= deadline) {
         return Err(AcquireError::TimedOut);
     }
-    Ok(patience.sleep(now).await?)
+    patience.sleep(now).await
 }
 
 fn jittered(pause: Duration) -> Duration {

@@ -99,7 +99,8 @@ impl AtomicMulti {
         let paths: Vec<String> = self.members.iter().map(|member| format!("{member}/{prefix}")).collect();
         let joins: Vec<Op<'_>> = paths.iter().map(|path| Op::Join { path, data: &[] }).collect();
         let (created, lists) = join(session.join_all(&joins, &self.members[0]), self.list(session)).await;
-        let nodes = created?.into_iter().map(QueueNode::unchecked).collect::<Result<Vec<_>, _>>()?;
+        let (created, _) = created?;
+        let nodes = created.into_iter().map(QueueNode::unchecked).collect::<Result<Vec<_>, _>>()?;
         match nodes.iter().try_for_each(QueueNode::has_unique_number).and(lists) {
             // No later cleanup would search for these nodes.
             Err(failure) if failure.is_definite() => leave(session, &nodes).await.and(Err(failure)),

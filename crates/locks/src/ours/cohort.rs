@@ -14,7 +14,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::after::GOES_ON;
 use crate::curator::queue::CuratorQueue;
 use crate::in_process::InProcess;
-use crate::queue::joining::Joining;
 use crate::queue::protection::leave_for_certain;
 use crate::queue::retry::{self, Retry};
 use crate::{
@@ -74,12 +73,11 @@ pub const ENTRY: Entry = Entry {
         ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
-        let retry = Retry::of(config);
         let size =
             usize::try_from(config.count(CONTENDERS_PER_PROCESS.name, CONTENDERS)).unwrap_or(usize::MAX);
         Box::new(CohortLock {
             cohort: COHORTS.of(&config.path, config.contender / size.max(1)),
-            remote: CuratorQueue::new(&config.path, retry, Joining::by_create()),
+            remote: CuratorQueue::new(&config.path, Retry::of(config)),
             turns: config.count(MAX_LOCAL_TURNS.name, TURNS),
             time: config.duration(MAX_LOCAL_TIME.name, TIME),
             owned: None,

@@ -23,7 +23,7 @@ use super::protection::{LateCreates, MarkedName, created_or_found, delete_given_
 use super::retry::Retry;
 use crate::{LockConfig, QueueNode, has_word};
 use zklockbench_core::catalog::{LockCard, Param, ParamKind, Params, Protection};
-use zklockbench_zk::{Failure, Names, Session, sequence_of};
+use zklockbench_zk::{Failure, Names, Op, Session, sequence_of};
 
 pub const COUNT: &str = "count";
 const CREATE: &str = "create";
@@ -200,11 +200,12 @@ impl Joining {
 
     async fn once(&self, session: &Session, lock: &str, prefix: &str) -> Result<Joined, Failure> {
         if self.counts() {
-            match session.join_and_count(lock, &format!("{lock}/{prefix}"), self.data).await {
+            let join = Op::Join { path: &format!("{lock}/{prefix}"), data: self.data };
+            match session.join_all(&[join], lock).await {
                 Err(Failure::NoAuth) => self.count.is_forbidden.set(true),
                 ended => {
                     let (node, queue) = match ended {
-                        Ok(counted) => (Ok(counted.node), counted.children),
+                        Ok((mut nodes, queue)) => (nodes.pop().ok_or(Failure::ConnectionLoss), queue),
                         Err(failure) => (Err(failure), None),
                     };
                     let node = QueueNode::of(session, lock, node).await?;

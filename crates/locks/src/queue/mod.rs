@@ -115,7 +115,7 @@ impl Wakes for AnyEvent {
     }
 
     async fn woken(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>> {
-        Ok(waiter.patience.wait(self.or(waiter.session, fired(set))).await?)
+        waiter.patience.wait(self.or(waiter.session, fired(set))).await
     }
 }
 

@@ -91,7 +91,7 @@ impl Inner {
         let id = answer.id;
         let pending = locked(&self.pending).remove(&id);
         let pending = pending.ok_or_else(|| format!("no request with the id {id} is pending"))?;
-        Ok(AddressedAnswer { to: pending.to, answer })
+        Ok((pending.to, answer))
     }
 
     fn told(&self, event: &Event) -> Result<(), String> {
@@ -153,14 +153,11 @@ fn turns(states: &watch::Sender<SessionState>, now: SessionState) {
     });
 }
 
-struct AddressedAnswer {
-    to: oneshot::Sender<Answer>,
-    answer: Answer,
-}
+/// An answer and its receiver, which may be gone.
+type AddressedAnswer = (oneshot::Sender<Answer>, Answer);
 
 fn pass_on(told: &mut Vec<AddressedAnswer>) {
-    // The receiver may be gone.
-    told.drain(..).for_each(|AddressedAnswer { to, answer }| drop(to.send(answer)));
+    told.drain(..).for_each(|(to, answer)| drop(to.send(answer)));
 }
 
 /// Discards output, so that a driver being killed does not block on its pipe.
