@@ -1,6 +1,5 @@
 //! The three-way count of client, cost model and servers; and the counts on the wire from a separate trial.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -90,30 +89,20 @@ const KEYS: &[&str] = &[
     "zk_uptime",
 ];
 
-#[derive(Debug, Clone, Default)]
-pub struct CounterReading {
-    /// `host:port` of the server.
-    pub address: String,
-    pub role: String,
-    pub version: Option<String>,
-    pub silent: Option<String>,
-    /// Counters by key; the namespace in a key is written `ns`.
-    pub counters: BTreeMap<String, i64>,
-}
-
-pub async fn read(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
+async fn read(addresses: &[String], namespace: &str) -> Vec<ServerCounters> {
     join_all(addresses.iter().map(|address| read_one(address, namespace))).await
 }
 
-async fn read_one(address: &str, namespace: &str) -> CounterReading {
-    let mut reading = CounterReading { address: address.to_owned(), ..CounterReading::default() };
+/// Reads counters into `after`; the namespace in a key is written `ns`.
+async fn read_one(address: &str, namespace: &str) -> ServerCounters {
+    let mut reading = ServerCounters { address: address.to_owned(), ..ServerCounters::default() };
     match admin::mntr(address).await {
         Ok(mntr) => {
             mntr.state().unwrap_or("unknown").clone_into(&mut reading.role);
             reading.version = mntr.version().map(str::to_owned);
             for key in KEYS {
                 if let Some(value) = mntr.number(&key.replace("{ns}", namespace)) {
-                    reading.counters.insert(key.replace("{ns}", "ns"), value);
+                    reading.after.insert(key.replace("{ns}", "ns"), value);
                 }
             }
         }
@@ -123,7 +112,7 @@ async fn read_one(address: &str, namespace: &str) -> CounterReading {
 }
 
 /// Reads the counters at rest: a follower applies writes a little after the leader answers them.
-pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
+pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<ServerCounters> {
     let mut before = read(addresses, namespace).await;
     for _ in 0..READINGS_AT_MOST {
         tokio::time::sleep(REST).await;
@@ -138,30 +127,26 @@ pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterR
 }
 
 /// Counters that a reading does not change itself.
-fn work(reading: &CounterReading) -> Vec<i64> {
+fn work(reading: &ServerCounters) -> Vec<i64> {
     let counted = |key: &&String| key.contains("watch_count") || key.contains("namespace");
-    reading.counters.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()
+    reading.after.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()
 }
 
+/// Combines the readings before and after a load.
 pub fn pair(
-    before: Vec<CounterReading>,
-    after: Vec<CounterReading>,
+    before: Vec<ServerCounters>,
+    after: Vec<ServerCounters>,
     unread: &[Unread],
 ) -> Vec<ServerCounters> {
     let unread_us = |address: &str| unread.iter().find(|one| one.server == address).map(|one| one.longest_us);
-    before
-        .into_iter()
-        .zip(after)
-        .map(|(before, after)| ServerCounters {
-            unread_us: unread_us(&before.address),
-            address: before.address,
-            role: after.role,
-            version: after.version.or(before.version),
-            silent: before.silent.or(after.silent),
-            before: before.counters,
-            after: after.counters,
-        })
-        .collect()
+    let pairs = before.into_iter().zip(after).map(|(before, after)| ServerCounters {
+        unread_us: unread_us(&before.address),
+        version: after.version.or(before.version),
+        silent: before.silent.or(after.silent),
+        before: before.after,
+        ..after
+    });
+    pairs.collect()
 }
 
 pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial) -> Counting {

@@ -4,7 +4,6 @@
 //! free, arrivals wait in the client in order. So no arrival waits while a contender is free, and none depends on the speed of
 //! the lock.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -53,12 +52,6 @@ pub struct Arrivals {
 struct Upcoming {
     next: usize,
     coming: Coming,
-}
-
-impl fmt::Debug for Arrivals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Arrivals({})", self.outcomes.len())
-    }
 }
 
 /// Wait of an arrival; `us` is `None` if it was not served.
@@ -146,13 +139,16 @@ impl Arrivals {
         self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
     }
 
-    fn due_before(&self, at: Stamp) -> impl Iterator<Item = Stamp> {
+    /// Arrivals due in that time, with their numbers and due times.
+    fn due_in(&self, time: Range<Stamp>) -> impl Iterator<Item = (usize, Stamp, Arrival)> {
         let begin = self.begin.load(Ordering::Acquire);
-        (self.draw)().map(move |arrival| begin + arrival.at_us).take_while(move |due| *due < at)
+        let all = (self.draw)().enumerate();
+        let all = all.map(move |(number, arrival)| (number, begin + arrival.at_us, arrival));
+        all.skip_while(move |(_, due, _)| *due < time.start).take_while(move |(_, due, _)| *due < time.end)
     }
 
-    fn due_from(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = (usize, Stamp)> {
-        self.due_before(to).enumerate().skip_while(move |(_, due)| *due < from)
+    fn outcome(&self, number: usize) -> u32 {
+        self.outcomes[number].load(Ordering::Acquire)
     }
 
     /// Takes the next arrival, which may not be due yet; `None` if there are no more.
@@ -217,14 +213,11 @@ impl Arrivals {
         let taken = locked(&self.upcoming).next;
         let mut arrived = Arrived::default();
         let mut never_taken = Vec::new();
-        let begin = self.begin.load(Ordering::Acquire);
-        let due = (self.draw)().map(|arrival| (begin + arrival.at_us, arrival.mode)).enumerate();
-        let within = due.skip_while(|(_, (due, _))| *due < from).take_while(|(_, (due, _))| *due < to);
-        for (number, (due, mode)) in within {
+        for (number, due, arrival) in self.due_in(from..to) {
             arrived.offered += 1;
-            match self.outcomes[number].load(Ordering::Acquire) {
+            match self.outcome(number) {
                 OPEN if number >= taken && self.late == Late::Drop => arrived.dropped += 1,
-                OPEN if number >= taken => never_taken.push((due, mode)),
+                OPEN if number >= taken => never_taken.push((due, arrival.mode)),
                 OPEN | UNSERVED => arrived.started += 1,
                 DROPPED => arrived.dropped += 1,
                 _ => {
@@ -240,8 +233,7 @@ impl Arrivals {
     /// Waits of all arrivals due within that time. Unserved arrivals count as longer than all others; dropped arrivals
     /// are left out. `None` if none was served.
     pub fn waits(&self, due: Range<Stamp>) -> Option<ArrivalWaits> {
-        let due = self.due_from(due.start, due.end);
-        let outcomes = due.map(|(number, _)| self.outcomes[number].load(Ordering::Acquire));
+        let outcomes = self.due_in(due).map(|(number, ..)| self.outcome(number));
         ArrivalWaits::of(outcomes.filter(|outcome| *outcome != DROPPED).map(waited))
     }
 
@@ -249,13 +241,11 @@ impl Arrivals {
     /// before. `before` is the undisturbed time up to the fault. `None` if no lock had a gap.
     pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
         let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
-        let begin = self.begin.load(Ordering::Acquire);
-        let end = self.end.load(Ordering::Acquire);
-        for (number, arrival) in (self.draw)().take_while(|arrival| arrival.at_us < end).enumerate() {
-            let due = begin + arrival.at_us;
-            let outcome = self.outcomes[number].load(Ordering::Acquire);
+        let end = self.begin.load(Ordering::Acquire).saturating_add(self.end.load(Ordering::Acquire));
+        for (number, due, arrival) in self.due_in(before.start..end) {
+            let outcome = self.outcome(number);
             let is_disturbed = gaps.get(arrival.lock).is_some_and(Option::is_some);
-            if due >= before.start && outcome != DROPPED && is_disturbed {
+            if outcome != DROPPED && is_disturbed {
                 waits[arrival.lock].push(WaitOfOne { due, us: waited(outcome) });
             }
         }
@@ -273,8 +263,8 @@ impl Arrivals {
         let slot_of =
             |at: Stamp| usize::try_from(at.saturating_sub(window.start) / slot_us).unwrap_or(usize::MAX);
         let mut change = vec![0_i64; slots + 1];
-        for (number, due) in self.due_before(window.end).enumerate() {
-            let served = match self.outcomes[number].load(Ordering::Acquire) {
+        for (number, due, _) in self.due_in(0..window.end) {
+            let served = match self.outcome(number) {
                 UNSERVED | DROPPED => continue,
                 OPEN => Stamp::MAX,
                 wait => due + u64::from(wait - 1),
@@ -308,7 +298,7 @@ impl Arrivals {
                 }
             };
             // Arrivals due before the window may be issued within it.
-            for (number, due) in self.due_before(window.end).enumerate() {
+            for (number, due, _) in self.due_in(0..window.end) {
                 count(&mut scheduled, due);
                 count(&mut issued, due + u64::from(self.lateness_us[number].load(Ordering::Acquire)));
             }
@@ -319,7 +309,7 @@ impl Arrivals {
 
     /// Due times of arrivals, in microseconds after `from`.
     pub fn due_times(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u64> {
-        self.due_from(from, to).map(move |(_, due)| due - from)
+        self.due_in(from..to).map(move |(_, due, _)| due - from)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::lock_state::LockState;
 use super::shared::Shared;
 use zklockbench_core::clock::Stamp;
-use zklockbench_core::measure::{Measure, Notifications, ThreadRecorder};
+use zklockbench_core::measure::{Measure, ThreadRecorder};
 use zklockbench_zk::changes::ChildChange;
 use zklockbench_zk::{Arm, EventKind, Notification, sequence_of};
 
@@ -25,22 +25,11 @@ enum Cause {
 }
 
 struct Notice {
+    lock: usize,
     at: Stamp,
     /// Rank among the waiters woken by the same change.
     rank: Option<u32>,
     useful: bool,
-}
-
-struct Unresolved {
-    lock: usize,
-    arm: Arm,
-    notice: Notice,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwnRelease {
-    pub lock: usize,
-    pub number: i64,
 }
 
 /// One contender's notifications with their causes. Allocates only until its buffers have the size of the
@@ -48,35 +37,23 @@ pub struct OwnRelease {
 pub struct Attribution {
     /// Filled by the session, emptied by [`Attribution::settle`].
     pub inbox: Vec<Notification>,
-    unresolved: Vec<Unresolved>,
-    pub own_release: Option<OwnRelease>,
+    unresolved: Vec<(Arm, Notice)>,
+    pub receiver: Receiver,
+}
+
+/// The contender to which notifications are delivered.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Receiver {
+    /// Lock and number of its last released node.
+    pub released: Option<(usize, i64)>,
     /// Whether it asks to read.
     pub reads: bool,
 }
 
-/// The contender to which a notification was delivered.
-#[derive(Clone, Copy)]
-struct Receiver {
-    /// Number of its last released node of the same lock.
-    released: Option<i64>,
-    reads: bool,
-}
-
-impl OwnRelease {
-    /// Number of the last released node, if it belonged to this lock.
-    fn number_at(latest: Option<Self>, lock: usize) -> Option<i64> {
-        latest.filter(|own| own.lock == lock).map(|own| own.number)
-    }
-}
-
 impl Default for Attribution {
     fn default() -> Self {
-        Self {
-            inbox: Vec::with_capacity(64),
-            unresolved: Vec::with_capacity(16),
-            own_release: None,
-            reads: false,
-        }
+        let (inbox, unresolved) = (Vec::with_capacity(64), Vec::with_capacity(16));
+        Self { inbox, unresolved, receiver: Receiver::default() }
     }
 }
 
@@ -87,20 +64,17 @@ impl Attribution {
         let last_awaited =
             self.inbox.iter().rposition(|notification| notification.awaited).filter(|_| acquired);
         for (position, notification) in self.inbox.iter().enumerate() {
-            let (at, rank) = (notification.at, notification.rank);
-            let notice = Notice { at, rank, useful: last_awaited == Some(position) };
+            let (at, rank, useful) = (notification.at, notification.rank, last_awaited == Some(position));
             // A watch left at one lock may fire while the contender is at another.
-            let of_path = || shared.lock_of_node(&notification.path);
+            let of_path = || shared.lock_states.lock_of_node(&notification.path);
             let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
+            let notice = Notice { lock, at, rank, useful };
             let cause = cause_of(&shared.lock_states[lock], notification);
             match notification.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
-                    self.unresolved.push(Unresolved { lock, arm, notice });
+                    self.unresolved.push((arm, notice));
                 }
-                _ => {
-                    let released = OwnRelease::number_at(self.own_release, lock);
-                    record(recorder, &notice, &cause, Receiver { released, reads: self.reads });
-                }
+                _ => record(recorder, &notice, &cause, self.receiver),
             }
         }
         self.inbox.clear();
@@ -109,19 +83,16 @@ impl Attribution {
     /// Records notifications with open causes, after the queue has been listed again. At the end, no further
     /// list will follow: a newcomer would have listed, so an open cause must be the last release.
     pub fn settle_late(&mut self, shared: &Shared, recorder: &mut ThreadRecorder, at_the_end: bool) {
-        let (own, reads) = (self.own_release, self.reads);
-        self.unresolved.retain(|late| {
-            let lock_state = &shared.lock_states[late.lock];
-            let mut cause = cause_of_change(lock_state, &late.arm, late.notice.at);
+        self.unresolved.retain(|(arm, notice)| {
+            let lock_state = &shared.lock_states[notice.lock];
+            let mut cause = cause_of_change(lock_state, arm, notice.at);
             if matches!(cause, Cause::NotYetKnown) {
                 if !at_the_end {
                     return true;
                 }
-                cause =
-                    late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(lock_state, number));
+                cause = arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(lock_state, number));
             }
-            let released = OwnRelease::number_at(own, late.lock);
-            record(recorder, &late.notice, &cause, Receiver { released, reads });
+            record(recorder, notice, &cause, self.receiver);
             false
         });
     }
@@ -165,7 +136,7 @@ fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
 /// If the event does not identify the release, it was the latest one before the event.
 fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     match lock_state.release_before(at) {
-        _ if lock_state.has_strangers() => Cause::ReleaseElsewhere,
+        _ if lock_state.has_strangers => Cause::ReleaseElsewhere,
         Some((number, called)) => Cause::Release { number, called },
         None => Cause::Unknown,
     }
@@ -175,13 +146,13 @@ fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
 fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     match lock_state.release_of(number) {
         Some(called) => Cause::Release { number, called },
-        None if lock_state.has_strangers() => Cause::ReleaseElsewhere,
+        None if lock_state.has_strangers => Cause::ReleaseElsewhere,
         None => Cause::Departure,
     }
 }
 
 fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, receiver: Receiver) {
-    let Notice { at, rank, useful } = *notice;
+    let Notice { lock, at, rank, useful } = *notice;
     if let Cause::Release { called, .. } = cause {
         let took = at.saturating_sub(*called);
         recorder.record(Measure::Notification, at, took);
@@ -189,21 +160,20 @@ fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, receive
             recorder.record_woken(rank, at, took);
         }
     }
-    recorder.count(at, |counts| add(&mut counts.notifications, cause, useful, receiver));
-}
-
-fn add(seen: &mut Notifications, cause: &Cause, useful: bool, receiver: Receiver) {
-    match cause {
-        Cause::Release { .. } | Cause::ReleaseElsewhere if useful => seen.by_release_useful += 1,
-        Cause::ReleaseElsewhere => seen.by_release_spurious += 1,
-        Cause::Release { number, .. } => {
-            seen.by_release_spurious += 1;
-            let is_own = receiver.released == Some(*number);
-            seen.to_releaser += u64::from(is_own);
-            seen.spurious_to_readers += u64::from(receiver.reads && !is_own);
+    recorder.count(at, |counts| {
+        let seen = &mut counts.notifications;
+        match cause {
+            Cause::Release { .. } | Cause::ReleaseElsewhere if useful => seen.by_release_useful += 1,
+            Cause::ReleaseElsewhere => seen.by_release_spurious += 1,
+            Cause::Release { number, .. } => {
+                seen.by_release_spurious += 1;
+                let is_own = receiver.released == Some((lock, *number));
+                seen.to_releaser += u64::from(is_own);
+                seen.spurious_to_readers += u64::from(receiver.reads && !is_own);
+            }
+            Cause::Arrival => seen.by_arrival += 1,
+            Cause::Departure => seen.by_departure += 1,
+            Cause::NotYetKnown | Cause::Unknown => seen.cause_unknown += 1,
         }
-        Cause::Arrival => seen.by_arrival += 1,
-        Cause::Departure => seen.by_departure += 1,
-        Cause::NotYetKnown | Cause::Unknown => seen.cause_unknown += 1,
-    }
+    });
 }

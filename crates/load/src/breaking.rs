@@ -2,7 +2,7 @@
 //! servers, whatever their cause.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -304,7 +304,7 @@ impl Elections {
     }
 
     async fn look(&self, server: usize) {
-        let known = self.newest();
+        let known = locked(&self.seen).last().map(|newest| newest.epoch);
         let (address, all) = (&self.servers[server], &self.servers);
         if let Some(leader) = Leader::elected_after(known, server, address, all, PATIENCE).await
             && leader.is_backed(self.voters)
@@ -313,24 +313,16 @@ impl Elections {
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Vec<Sight>> {
-        locked(&self.seen)
-    }
-
     fn sees(&self, sight: Sight) {
-        let mut seen = self.seen();
+        let mut seen = locked(&self.seen);
         if seen.last().is_none_or(|newest| newest.epoch < sight.epoch) {
             seen.push(sight);
         }
     }
 
-    fn newest(&self) -> Option<u64> {
-        self.seen().last().map(|sight| sight.epoch)
-    }
-
     /// Leaders elected since the start; the first leader was elected earlier.
     fn elected(&self) -> Vec<Sight> {
-        self.seen().iter().skip(1).copied().collect()
+        locked(&self.seen).iter().skip(1).copied().collect()
     }
 
     /// Microseconds until the first sight of a leader elected between the two times; `None` without one.
@@ -342,7 +334,7 @@ impl Elections {
     /// All elections with times relative to the start of the measured phase, each with the fault that may
     /// have caused it. `None` if no server ever reported a leader.
     pub fn records(&self, begin: Stamp, faults: &[FaultRecord]) -> Option<Vec<Election>> {
-        if self.seen().is_empty() {
+        if locked(&self.seen).is_empty() {
             return None;
         }
         let record = |sight: Sight| {
@@ -361,7 +353,7 @@ impl Elections {
     }
 }
 
-fn reaches_servers(kind: &str) -> bool {
+pub fn reaches_servers(kind: &str) -> bool {
     find(kind).is_some_and(|entry| entry.card.needs.reaches_servers())
 }
 

@@ -77,7 +77,7 @@ impl Contender {
             Ok(session) => {
                 let timeout = u64::try_from(session.timeout().as_millis()).unwrap_or(u64::MAX);
                 board.negotiated_ms.fetch_max(timeout, Ordering::AcqRel);
-                self.recorder.opened();
+                self.recorder.occurrences().opened += 1;
                 self.has_session(session);
                 self.ends_session_between_acquisitions();
                 board.connected.fetch_add(1, Ordering::AcqRel);
@@ -238,7 +238,7 @@ impl Contender {
     fn is_done(&self) -> bool {
         match (&self.shared.spec.load, self.shared.spec.stop) {
             (Load::Batch, _) => true,
-            (Load::Closed, Stop::Acquisitions(wanted)) => self.recorder.acquired() >= wanted,
+            (Load::Closed, Stop::Acquisitions(wanted)) => self.recorder.acquired >= wanted,
             (Load::Closed, Stop::After(_)) | (Load::Open(_), _) => false,
         }
     }
@@ -310,7 +310,7 @@ impl Contender {
             match opened {
                 Ok(session) => {
                     if !self.shared.spec.session_each {
-                        self.recorder.rejoined();
+                        self.recorder.occurrences().rejoined += 1;
                     }
                     self.has_session(session);
                 }
@@ -361,8 +361,8 @@ impl Contender {
         let was_open = was_open || was_open_before;
         if let Some(ordering) = ordering.as_ref().filter(|ordering| ordering.is_written) {
             let there = session.write_beside(&ordering.path).await;
-            self.recorder.count_beside(0, u64::from(there.is_some()));
-            self.recorder.write_there(there);
+            self.recorder.occurrences().writes_beside += u64::from(there.is_some());
+            self.recorder.there = there;
         }
         let released = self.recorder.exit(session, &held, attempt.mode, was_open);
         let number = held.node.as_ref().map(|node| node.sequence);
@@ -394,13 +394,16 @@ impl Contender {
             let begun = begun.now_or_never().flatten();
             let is_written = ordering.as_ref().is_some_and(|ordering| ordering.is_written);
             let came = u64::from(begun.is_some());
-            self.recorder.count_beside(if is_written { 0 } else { came }, if is_written { came } else { 0 });
+            match is_written {
+                true => self.recorder.occurrences().writes_beside += came,
+                false => self.recorder.occurrences().looks_beside += came,
+            }
             self.recorder.write_begun(begun);
         }
         if let Some(look) = last_look {
             let there = look.now_or_never().flatten();
-            self.recorder.count_beside(u64::from(there.is_some()), 0);
-            self.recorder.write_there(there);
+            self.recorder.occurrences().looks_beside += u64::from(there.is_some());
+            self.recorder.there = there;
         }
         let failure = result.as_ref().err();
         let state = self.holder_session(session, ended, entry.acquired, failure);
@@ -417,21 +420,22 @@ impl Contender {
 
     /// How the current hold is ordered relative to those of other workers, if at all.
     fn orders_hold(&self, session: &Session, held: &Held) -> Option<HoldOrdering> {
-        // Reads are sent together with the release, and another program's release may overtake them; a write is
-        // awaited.
-        let is_driven = session.stands_for_another() && self.recorder.looks_before_leaving();
-        if is_driven || self.recorder.writes_as_witness() {
+        if !self.shared.orders_holds() {
+            return None;
+        }
+        // A hold without a node, or with a node of which only the number is known, is ordered by the holder's writes. Reads
+        // are sent together with the release, and another program's release may overtake them; a write is awaited.
+        if session.stands_for_another() || self.recorder.token.is_none() {
             let path = self.shared.witness(self.shared.lock_of(self.id));
             return Some(HoldOrdering { path, is_written: true, is_undated: true });
         }
-        let node = held.node.as_ref().filter(|_| self.recorder.looks_before_leaving())?;
-        let (directory, _) = node.path.rsplit_once('/')?;
+        let (directory, _) = held.node.as_ref()?.path.rsplit_once('/')?;
         let is_undated = self.recorder.looks_at_entry();
         Some(HoldOrdering { path: directory.to_owned(), is_written: false, is_undated })
     }
 
     fn die_inside(&mut self, session: Session, entry: &AcquiredLock, held: &Held, intended: Duration) {
-        let left = self.recorder.exit_dying(held, entry.mode());
+        let left = self.recorder.leave(held, entry.mode(), clock::now());
         self.recorder.write_hold(entry, left, intended, HoldEnd::Crashed);
         self.die(session, "holding");
     }
@@ -549,7 +553,7 @@ impl Contender {
             return;
         }
         if *failure == Failure::SessionExpired {
-            self.recorder.expired();
+            self.recorder.occurrences().expired += 1;
         }
         self.end_session();
     }

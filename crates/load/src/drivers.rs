@@ -27,10 +27,10 @@ const FOR_FAULTS: usize = 8;
 
 /// Drivers that take the locks of a trial's contenders. A mixed strategy has a slot for each lock, which is empty for the suite's
 /// own locks.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Drivers(Vec<Option<Driver>>);
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Driver {
     /// Name that the driver reported.
     pub program: String,

@@ -1,10 +1,9 @@
 //! Fresh locks, one for each acquisition: their paths, their missing directories, and the nodes that they leave.
 
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zookeeper_client::Stat;
 
 use super::shared::Shared;
-use super::workspace::{AT_ONCE, admit, children, open};
+use super::workspace::{open, walk};
 use zklockbench_core::catalog::after::{Event, Outcome, Set};
 use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::{Acquired, Patience, Strategy};
@@ -64,25 +63,11 @@ fn needs_directory(shared: &Shared) -> bool {
 pub async fn nodes_left(shared: &Shared, target: &Target) -> Option<u64> {
     let client = open(target).await.ok()?;
     let now = CaughtUp::with(&client).await.ok()?;
-    let throttle = shared.throttle.as_deref();
-    let list = async |path: String| {
-        admit(throttle).await;
-        children(now, &path).await
-    };
-    let stat = async |path: &String| {
-        admit(throttle).await;
-        now.stat(path).await
-    };
+    let locks = (0..shared.spec.locks).map(|lock| shared.lock_states.path(lock)).collect();
     let mut left = 0;
-    let mut level: Vec<String> = (0..shared.spec.locks).map(|lock| shared.lock_states.path(lock)).collect();
-    loop {
-        level = stream::iter(level).map(list).buffer_unordered(AT_ONCE).try_concat().await.ok()?;
-        if level.is_empty() {
-            return Some(left);
-        }
-        let stats = stream::iter(&level).map(stat).buffer_unordered(AT_ONCE);
-        let stats: Vec<Option<Stat>> = stats.try_collect().await.ok()?;
-        let stays = |stat: &&Stat| session_of(stat.ephemeral_owner).is_none();
-        left += stats.iter().flatten().filter(stays).count() as u64;
-    }
+    let count = |_: &str, stat: &Stat, level| {
+        left += u64::from(level > 0 && session_of(stat.ephemeral_owner).is_none());
+    };
+    walk(now, locks, shared.throttle.as_deref(), count).await.ok()?;
+    Some(left)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
-use super::workspace::{SHOWS_LIFE, WORKERS_TOP, is_there, open_for, refused, remove_root};
+use super::workspace::{SHOWS_LIFE, WORKERS_TOP, ensure, is_there, open_for, refused, remove_root};
 use zklockbench_core::error::Error;
 use zklockbench_zk::{CaughtUp, Target};
 
@@ -35,49 +35,34 @@ impl Job {
         Ok(Self { target: target.clone(), client, root: format!("{WORKERS_TOP}/{name}") })
     }
 
-    fn runs(&self) -> String {
-        format!("{}/runs", self.root)
+    /// Path of one of the job's nodes: `runs`, `leader` or `ended`.
+    fn node(&self, name: &str) -> String {
+        format!("{}/{name}", self.root)
     }
 
-    fn leader(&self) -> String {
-        format!("{}/leader", self.root)
-    }
-
-    fn ended(&self) -> String {
-        format!("{}/ended", self.root)
-    }
-
-    async fn make(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<(), Error> {
-        let made = self.client.create(path, data, &mode.with_acls(Acls::anyone_all())).await;
-        made.map(drop).map_err(|error| refused(&self.target, "create", path, error))
+    async fn make(&self, name: &str, data: &[u8], mode: CreateMode) -> Result<(), Error> {
+        let path = self.node(name);
+        let made = self.client.create(&path, data, &mode.with_acls(Acls::anyone_all())).await;
+        made.map(drop).map_err(|error| refused(&self.target, "create", &path, error))
     }
 
     pub async fn begin(target: &Target, name: &str) -> Result<Self, Error> {
         let job = Self::at(target, name).await?;
-        let top = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        match job.client.create(WORKERS_TOP, &[], &top).await {
-            Ok(_) | Err(ClientError::NodeExists) => {}
-            Err(error) => return Err(refused(target, "create", WORKERS_TOP, error)),
+        ensure(&job.client, target, WORKERS_TOP, &[]).await?;
+        if !ensure(&job.client, target, &job.root, SHOWS_LIFE).await? {
+            return Err(Error::usage(format!(
+                "a job `{name}` already exists on {}: give this one another name, or remove the nodes of a killed one \
+                 with: zklockbench clean --connect {} --run-id {name}",
+                target.connect, target.connect
+            )));
         }
-        match job.client.create(&job.root, SHOWS_LIFE, &top).await {
-            Ok(_) => {}
-            Err(ClientError::NodeExists) => {
-                return Err(Error::usage(format!(
-                    "a job `{name}` already exists on {}: give this one another name, or remove the nodes \
-                     of a killed one with: \
-                     zklockbench clean --connect {} --run-id {name}",
-                    target.connect, target.connect
-                )));
-            }
-            Err(error) => return Err(refused(target, "create", &job.root, error)),
-        }
-        job.make(&job.runs(), &[], CreateMode::Persistent).await?;
-        job.make(&job.leader(), &[], CreateMode::Ephemeral).await?;
+        job.make("runs", &[], CreateMode::Persistent).await?;
+        job.make("leader", &[], CreateMode::Ephemeral).await?;
         Ok(job)
     }
 
     pub async fn end(self) -> Result<(), Error> {
-        self.make(&self.ended(), &[], CreateMode::Persistent).await?;
+        self.make("ended", &[], CreateMode::Persistent).await?;
         tokio::time::sleep(HEARD_WITHIN).await;
         let removed = remove_root(&self.client, &self.root).await;
         removed.map_err(|error| refused(&self.target, "delete", &self.root, error))
@@ -86,13 +71,13 @@ impl Job {
     pub async fn publish(target: &Target, name: &str, run: &PublishedRun) -> Result<(), Error> {
         let job = Self::at(target, name).await?;
         let data = serde_json::to_vec(run).map_err(Error::environment)?;
-        job.make(&format!("{}/run-", job.runs()), &data, CreateMode::PersistentSequential).await
+        job.make("runs/run-", &data, CreateMode::PersistentSequential).await
     }
 
     pub async fn follow(target: &Target, name: &str, wait: Duration) -> Result<Self, Error> {
         let job = Self::at(target, name).await?;
         let begun = async {
-            while !job.is_there(&job.leader()).await? {
+            while !job.has("leader").await? {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
             Ok(())
@@ -107,35 +92,33 @@ impl Job {
         }
     }
 
-    async fn is_there(&self, path: &str) -> Result<bool, Error> {
-        is_there(&self.client, path).await.map_err(|error| refused(&self.target, "look at", path, error))
+    async fn has(&self, name: &str) -> Result<bool, Error> {
+        let path = self.node(name);
+        is_there(&self.client, &path).await.map_err(|error| refused(&self.target, "look at", &path, error))
     }
 
     /// The first published run after `after`, with its node; `None` if there are no more. Waits until one is
     /// published.
     pub async fn next(&self, after: Option<&str>) -> Result<Option<(String, PublishedRun)>, Error> {
+        let directory = self.node("runs");
+        let refused = |what: &str, path: &str, error| refused(&self.target, what, path, error);
         loop {
             // In this order, so that the last run published before the end is not missed.
-            let (is_over, leads) =
-                (self.is_there(&self.ended()).await?, self.is_there(&self.leader()).await?);
+            let (is_over, leads) = (self.has("ended").await?, self.has("leader").await?);
             let now = CaughtUp::with(&self.client).await;
-            let now = now.map_err(|error| refused(&self.target, "list", &self.runs(), error))?;
-            let mut runs = match now.children(&self.runs()).await {
+            let now = now.map_err(|error| refused("list", &directory, error))?;
+            let mut runs = match now.children(&directory).await {
                 Ok(runs) => runs,
                 Err(ClientError::NoNode) => return Ok(None),
-                Err(error) => return Err(refused(&self.target, "list", &self.runs(), error)),
+                Err(error) => return Err(refused("list", &directory, error)),
             };
             runs.sort_unstable();
             if let Some(node) = runs.into_iter().find(|node| after.is_none_or(|after| node.as_str() > after))
             {
-                let path = format!("{}/{node}", self.runs());
-                let read = now.data(&path).await;
-                let data = read.map_err(|error| refused(&self.target, "read", &path, error))?;
+                let path = format!("{directory}/{node}");
+                let data = now.data(&path).await.map_err(|error| refused("read", &path, error))?;
                 let run = serde_json::from_slice(&data).map_err(|error| {
-                    Error::usage(format!(
-                        "{path} was written by a different version: \
-                        {error}"
-                    ))
+                    Error::usage(format!("{path} was written by a different version: {error}"))
                 })?;
                 return Ok(Some((node, run)));
             }

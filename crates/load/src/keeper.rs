@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 
-use super::missing::{Changes, LoggedChange, MissingPart, PathQuestion, answer};
+use super::missing::{Changes, LoggedChange, PathQuestion, answer};
 use super::shared::Shared;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::ThreadRecorder;
@@ -39,8 +39,8 @@ const NICE: i32 = 10;
 pub enum Note {
     /// An action of a contender.
     Did(Moment),
-    /// Data about the acquisition of a contender at that time that only the servers' logs have.
-    Lacks(Stamp, usize, MissingPart),
+    /// A question about an acquisition that only the servers' logs answer.
+    Lacks(PathQuestion),
     /// Transaction as of which a contender had entered, known only afterwards.
     EnteredAsOf(EnteredAsOf),
 }
@@ -214,9 +214,7 @@ impl Keeping {
         for note in notes {
             let kept = match note {
                 Note::Did(moment) => self.noted.push((thread, moment)),
-                Note::Lacks(entered, contender, missing) => missing
-                    .questions(entered, contender)
-                    .try_for_each(|question| self.questions.push(question)),
+                Note::Lacks(question) => self.questions.push(question),
                 Note::EnteredAsOf(known) => self.entered_as_of.push(known),
             };
             if let Err(error) = kept {

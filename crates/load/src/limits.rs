@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
+use zookeeper_client::{Acls, Client, CreateMode, Stat};
 
 use super::workspace::{self, WORKERS_TOP, refused};
 use zklockbench_core::clock;
@@ -122,11 +122,7 @@ impl Probe {
         let client = workspace::open(&self.target).await?;
         let has_identity = self.target.access.has_identity();
         let acls = if has_identity { Acls::creator_all() } else { Acls::anyone_all() };
-        let top = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        match client.create(WORKERS_TOP, &[], &top).await {
-            Ok(_) | Err(ClientError::NodeExists) => {}
-            Err(error) => return Err(refused(&self.target, "create", WORKERS_TOP, error)),
-        }
+        workspace::ensure(&client, &self.target, WORKERS_TOP, &[]).await?;
         let made = client.create(&self.path, &[], &CreateMode::Ephemeral.with_acls(acls)).await;
         made.map_err(|error| refused(&self.target, "create", &self.path, error))?;
         Ok(client)
@@ -267,11 +263,11 @@ pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
     let Ok(now) = CaughtUp::with(&client).await else { return 0 };
     let mut owners = BTreeSet::new();
     for top in [workspace::TOP, WORKERS_TOP] {
-        let note = |_: &str, stat: &Stat| {
+        let note = |_: &str, stat: &Stat, _| {
             owners.extend(Some(stat.ephemeral_owner).filter(|owner| *owner != 0));
         };
         // Unreadable sessions count as other clients', which only limits the load.
-        let _ = workspace::walk(now, &format!("{top}/{run_id}"), None, note).await;
+        let _ = workspace::walk(now, vec![format!("{top}/{run_id}")], None, note).await;
     }
     owners.len()
 }

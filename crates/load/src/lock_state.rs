@@ -89,8 +89,20 @@ pub struct LockState {
     busy_us: AtomicU64,
     /// Total requested time of the exclusive holds in the measured phase, multiplied by their leases.
     asked_us: AtomicU64,
-    /// Whether contenders of other workers use the lock, too.
-    has_strangers: bool,
+    /// Whether contenders of other workers use the lock, too. This state then knows only some of the holders.
+    pub has_strangers: bool,
+}
+
+/// Properties that all locks of a trial share.
+#[derive(Debug, Clone, Copy)]
+pub struct LockTemplate {
+    pub kind: LockKind,
+    /// Leases that each contender requests.
+    pub leases: u32,
+    /// Directory of the holders' nodes, relative to the lock's path.
+    pub below: &'static str,
+    /// Whether contenders of other workers also use the locks.
+    pub has_strangers: bool,
 }
 
 /// Number of the holder's node, and time of the release call.
@@ -118,25 +130,21 @@ impl LockState {
     /// A free lock of `kind`. For a semaphore, each contender requests `leases`.
     #[cfg(test)]
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
-        Self::among(Arc::new(Presences::of(contenders)), 0, path, kind, leases)
+        let template = LockTemplate { kind, leases, below: "", has_strangers: false };
+        Self::among(Arc::new(Presences::of(contenders)), 0, path, template)
     }
 
     /// A free lock with its number among several.
-    pub fn among(
-        presences: Arc<Presences>,
-        number: usize,
-        path: String,
-        kind: LockKind,
-        leases: u32,
-    ) -> Self {
+    pub fn among(presences: Arc<Presences>, number: usize, path: String, template: LockTemplate) -> Self {
+        let LockTemplate { kind, leases, below, has_strangers } = template;
         let capacity = match kind {
             LockKind::Mutex | LockKind::ReadWrite => 1,
             LockKind::Semaphore(leases) => leases as usize,
         };
         Self {
+            queue: if below.is_empty() { String::new() } else { format!("{path}{below}") },
             path,
             number,
-            queue: String::new(),
             changes: ChangeLog::new(presences.0.len()),
             presences,
             capacity,
@@ -160,26 +168,9 @@ impl LockState {
             releases: AtomicUsize::new(0),
             busy_us: AtomicU64::new(0),
             asked_us: AtomicU64::new(0),
-            has_strangers: false,
+            has_strangers,
             released: Ring::of(REMEMBERED),
         }
-    }
-
-    /// Sets the directory of the nodes that represent holds, relative to the lock's path.
-    pub fn held_below(mut self, place: &str) -> Self {
-        if !place.is_empty() {
-            self.queue = format!("{}{place}", self.path);
-        }
-        self
-    }
-
-    /// Sets whether other workers' contenders may also use the lock. This state then knows only some of the holders.
-    pub fn with_strangers(self, has_strangers: bool) -> Self {
-        Self { has_strangers, ..self }
-    }
-
-    pub fn has_strangers(&self) -> bool {
-        self.has_strangers
     }
 
     pub fn queue(&self) -> &str {

@@ -3,8 +3,7 @@
 use std::ops::Index;
 use std::sync::{Arc, OnceLock};
 
-use super::lock_state::{LockState, Presences};
-use zklockbench_record::history::LockKind;
+use super::lock_state::{LockState, LockTemplate, Presences};
 use zklockbench_zk::changes::{ChangeLog, ChangeLogs};
 
 /// Prefix of the last component of each lock's path.
@@ -12,18 +11,6 @@ pub const LOCK: &str = "lock-";
 /// Prefix of the node that a holder without its own node writes to when it enters and before it leaves, which
 /// orders holds across workers.
 pub const WITNESS: &str = "witness-";
-
-/// Properties that all locks of a trial share.
-#[derive(Debug, Clone, Copy)]
-pub struct LockTemplate {
-    pub kind: LockKind,
-    /// Leases that each contender requests.
-    pub leases: u32,
-    /// Directory of the holders' nodes, relative to the lock's path.
-    pub below: &'static str,
-    /// Whether contenders of other workers also use the locks.
-    pub has_strangers: bool,
-}
 
 #[derive(Debug)]
 pub struct LockStates {
@@ -84,9 +71,7 @@ impl Index<usize> for LockStates {
 
     fn index(&self, lock: usize) -> &LockState {
         self.states[lock].get_or_init(|| {
-            let LockTemplate { kind, leases, below, has_strangers } = self.template;
-            let state = LockState::among(Arc::clone(&self.presences), lock, self.path(lock), kind, leases);
-            Box::new(state.held_below(below).with_strangers(has_strangers))
+            Box::new(LockState::among(Arc::clone(&self.presences), lock, self.path(lock), self.template))
         })
     }
 }
@@ -102,6 +87,7 @@ impl ChangeLogs for LockStates {
 mod tests {
     use super::*;
     use zklockbench_record::LockClaim;
+    use zklockbench_record::history::LockKind;
 
     fn states(locks: usize, below: &'static str) -> LockStates {
         let template = LockTemplate { kind: LockKind::Mutex, leases: 1, below, has_strangers: false };

@@ -12,24 +12,6 @@ use zklockbench_locks::QueueNode;
 use zklockbench_record::EnteredAsOf;
 use zklockbench_zk::{EventKind, Session};
 
-/// Unknown data of an acquisition. Paths are numbers from [`number_of`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MissingPart {
-    /// Path of the node, if the transaction that created it was not reported.
-    node: Option<u64>,
-    /// Event that admitted the contender, if it arrived without its transaction.
-    event: Option<UndatedEvent>,
-}
-
-/// An event without its transaction; see [`zklockbench_zk::Undated`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct UndatedEvent {
-    path: u64,
-    happened: Happened,
-    after: i64,
-    seen: i64,
-}
-
 /// Changes in the logs, ordered by path and then by transaction.
 pub type Changes = Sorted<LoggedChange, (u64, i64)>;
 
@@ -46,45 +28,10 @@ impl LoggedChange {
     }
 }
 
-impl MissingPart {
-    /// Unknown data of an acquisition with that node; `None` if everything is known, or cannot be found out.
-    pub fn of_entry(session: &Session, node: &QueueNode) -> Option<Self> {
-        let event = session.undated_event().and_then(|event| {
-            let happened = match event.kind {
-                EventKind::NodeDeleted => Happened::Deleted,
-                EventKind::DataChanged => Happened::Written,
-                // Created nodes and changed directories have not been needed so far.
-                EventKind::NodeCreated | EventKind::ChildrenChanged | EventKind::SessionOver => return None,
-            };
-            Some(UndatedEvent {
-                path: number_of(&event.path),
-                happened,
-                after: event.after,
-                seen: event.seen,
-            })
-        });
-        let node = (node.czxid <= 0).then(|| number_of(&node.path));
-        (node.is_some() || event.is_some()).then_some(Self { node, event })
-    }
-
-    /// Questions about the acquisition of a contender at that time.
-    pub fn questions(self, entered: Stamp, contender: usize) -> impl Iterator<Item = PathQuestion> {
-        let Self { node, event } = self;
-        let node = node.map(|path| PathQuestion { path, after: i64::MAX, first: None, entered, contender });
-        let event = event.map(|UndatedEvent { path, happened, after, seen }| PathQuestion {
-            path,
-            after,
-            first: Some((happened, seen)),
-            entered,
-            contender,
-        });
-        node.into_iter().chain(event)
-    }
-}
-
 /// A question about the changes of one path, ordered by the last transaction before any possible answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PathQuestion {
+    /// Number of the path, from [`number_of`].
     path: u64,
     after: i64,
     /// First change of that kind after `after`, with a lower bound for the answer. `None` asks for the only
@@ -95,6 +42,29 @@ pub struct PathQuestion {
 }
 
 impl PathQuestion {
+    /// Questions about an acquisition with that node: the transaction of its create, if that was not reported, and the
+    /// transaction of the event that admitted the contender, if it arrived without one.
+    pub fn of_entry(
+        session: &Session,
+        node: &QueueNode,
+        entered: Stamp,
+        contender: usize,
+    ) -> impl Iterator<Item = Self> {
+        let about =
+            |path: &str, after, first| Self { path: number_of(path), after, first, entered, contender };
+        let node = (node.czxid <= 0).then(|| about(&node.path, i64::MAX, None));
+        let event = session.undated_event().and_then(|event| {
+            let happened = match event.kind {
+                EventKind::NodeDeleted => Happened::Deleted,
+                EventKind::DataChanged => Happened::Written,
+                // Created nodes and changed directories have not been needed so far.
+                EventKind::NodeCreated | EventKind::ChildrenChanged | EventKind::SessionOver => return None,
+            };
+            Some(about(&event.path, event.after, Some((happened, event.seen))))
+        });
+        node.into_iter().chain(event)
+    }
+
     pub fn order(&self) -> (u64, i64) {
         (self.path, self.after)
     }
@@ -179,8 +149,8 @@ mod tests {
     use zklockbench_record::Facts;
 
     /// Answers about acquisitions at 0, 1, ...: the transactions that created nodes, and the transactions of events.
-    fn answers(lacking: Vec<MissingPart>) -> [Vec<EnteredAsOf>; 2] {
-        let questions = (0..).zip(lacking).flat_map(|(entered, missing)| missing.questions(entered, 0));
+    fn answers(asked: Vec<PathQuestion>) -> [Vec<EnteredAsOf>; 2] {
+        let questions = (0..).zip(asked).map(|(entered, question)| PathQuestion { entered, ..question });
         let questions = Sorted::of(PathQuestion::order, questions.collect());
         let [mut nodes, mut events] = [(); 2].map(|()| Sorter::by(Facts::by_entry, &std::env::temp_dir()));
         answer(&questions, &logged_changes(), &mut nodes, &mut events).unwrap();
@@ -203,12 +173,12 @@ mod tests {
         Sorted::of(LoggedChange::order, changes.map(change).into())
     }
 
-    fn by_node(path: &str) -> MissingPart {
-        MissingPart { node: Some(number_of(path)), event: None }
+    fn by_node(path: &str) -> PathQuestion {
+        PathQuestion { path: number_of(path), after: i64::MAX, first: None, entered: 0, contender: 0 }
     }
 
-    fn by_event(path: &str, happened: Happened, after: i64, seen: i64) -> MissingPart {
-        MissingPart { node: None, event: Some(UndatedEvent { path: number_of(path), happened, after, seen }) }
+    fn by_event(path: &str, happened: Happened, after: i64, seen: i64) -> PathQuestion {
+        PathQuestion { after, first: Some((happened, seen)), ..by_node(path) }
     }
 
     #[test]

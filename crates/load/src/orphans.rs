@@ -4,13 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use zookeeper_client::{Error as ClientError, Stat};
 
-use super::lock_state::LockState;
 use super::lock_states::WITNESS;
 use super::shared::Shared;
-use super::workspace::{AT_ONCE, open, walk};
+use super::workspace::{open, walk};
 use zklockbench_core::clock;
 use zklockbench_record::Trial;
 use zklockbench_zk::{CaughtUp, Target, sequence_of, session_of};
@@ -54,22 +52,13 @@ impl Orphans {
     }
 }
 
-/// The nodes beside a trial's locks, before its load.
-#[derive(Debug, Default)]
-pub struct Before {
-    /// Children of the run's directory; `None` if they could not be read.
-    beside: Option<BTreeSet<String>>,
-}
+/// Children of the run's directory before the load of a trial; `None` if they could not be read.
+pub type Before = Option<BTreeSet<String>>;
 
-impl Before {
-    pub async fn of(target: &Target, run: &str) -> Self {
-        let read = async {
-            let client = open(target).await.ok()?;
-            let now = CaughtUp::with(&client).await.ok()?;
-            now.children(run).await.ok().map(|names| names.into_iter().collect())
-        };
-        Self { beside: read.await }
-    }
+pub async fn before(target: &Target, run: &str) -> Before {
+    let client = open(target).await.ok()?;
+    let now = CaughtUp::with(&client).await.ok()?;
+    Some(now.children(run).await.ok()?.into_iter().collect())
 }
 
 /// Finds nodes left after all contenders released. Nodes of abandoned sessions disappear with the sessions, so the
@@ -93,20 +82,18 @@ pub async fn find(shared: &Shared, target: &Target, run: &str, before: &Before) 
 /// Ephemeral nodes in the locks' directories, and numbered persistent ones. Other persistent nodes are the lock's own directories.
 async fn in_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientError> {
     let most = if shared.has_faults() { usize::MAX } else { LOCKS };
-    let below = async |lock_state: &LockState| {
-        let mut left = Orphans::default();
-        let find = |path: &str, stat: &Stat| {
-            let is_ephemeral = session_of(stat.ephemeral_owner).is_some();
-            if is_ephemeral || (path != lock_state.path && sequence_of(path).is_some()) {
-                left.count += 1;
-                left.in_queues += u64::from(is_ephemeral);
-                left.see(path, stat);
-            }
-        };
-        walk(now, &lock_state.path, shared.throttle.as_deref(), find).await.map(|()| left)
+    let locks = shared.lock_states.used().take(most).map(|lock_state| lock_state.path.clone()).collect();
+    let mut left = Orphans::default();
+    let find = |path: &str, stat: &Stat, level| {
+        let is_ephemeral = session_of(stat.ephemeral_owner).is_some();
+        if is_ephemeral || (level > 0 && sequence_of(path).is_some()) {
+            left.count += 1;
+            left.in_queues += u64::from(is_ephemeral);
+            left.see(path, stat);
+        }
     };
-    let found = stream::iter(shared.lock_states.used().take(most)).map(below).buffer_unordered(AT_ONCE);
-    found.try_fold(Orphans::default(), async |sum, left| Ok(sum.and(left))).await
+    walk(now, locks, shared.throttle.as_deref(), find).await?;
+    Ok(left)
 }
 
 /// Nodes in the directory of the locks that do not belong to a lock.
@@ -114,10 +101,10 @@ async fn beside_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, Cli
     if shared.lock_states.len() > LOCKS_LISTED {
         return Ok(Orphans::default());
     }
-    let root = shared.root().trim_end_matches('/');
+    let root = shared.lock_states.root().trim_end_matches('/');
     let is_own = |name: &String| {
         let is_witness = name.strip_prefix(WITNESS).is_some_and(|lock| lock.parse::<usize>().is_ok());
-        is_witness || shared.lock_of_node(&format!("{root}/{name}")).is_some()
+        is_witness || shared.lock_states.lock_of_node(&format!("{root}/{name}")).is_some()
     };
     let mut names = now.children(root).await?;
     names.retain(|name| !is_own(name));
@@ -126,7 +113,7 @@ async fn beside_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, Cli
 
 /// Nodes in the run's directory that were not there before the load.
 async fn beside_trial(now: CaughtUp<'_>, run: &str, before: &Before) -> Result<Orphans, ClientError> {
-    let Some(before) = &before.beside else { return Ok(Orphans::default()) };
+    let Some(before) = before else { return Ok(Orphans::default()) };
     let mut names = now.children(run).await?;
     names.retain(|name| !before.contains(name));
     named(now, run, &names).await

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::attribution::{Attribution, OwnRelease};
+use super::attribution::Attribution;
 use super::fence::token;
 use super::keeper::{Note, Observation};
 use super::lock_state::LockState;
-use super::missing::MissingPart;
+use super::missing::PathQuestion;
 use super::pace::{Served, Turn};
 use super::shared::Shared;
 use super::timeouts;
 use zklockbench_core::catalog::{Holders, Mode, ParamValue};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
-use zklockbench_core::measure::{ArrivalWait, Measure, Outcome};
+use zklockbench_core::measure::{ArrivalWait, Measure, Outcome, ThreadRecorder};
 use zklockbench_core::units::one_line;
 use zklockbench_locks::{AcquireError, Held};
 use zklockbench_record::history::SessionState;
@@ -104,15 +104,15 @@ pub struct Recorder {
     shared: Arc<Shared>,
     observation: Observation,
     attribution: Attribution,
-    acquired: u64,
-    token: Option<i64>,
+    pub acquired: u64,
+    pub token: Option<i64>,
     /// Whether the servers' logs show the node of the last entry.
     is_logged: bool,
     /// Moments of a hold that are kept until its release has returned, because its transactions are unknown
     /// before.
     held_back: Vec<Moment>,
-    /// Transaction as of which the node of the current hold was last seen.
-    there: Option<i64>,
+    /// Transaction as of which the node of the current hold was last seen; the hold had not ended then.
+    pub there: Option<i64>,
 }
 
 impl Recorder {
@@ -123,29 +123,21 @@ impl Recorder {
         Self { id, shared, observation, attribution, acquired, token, is_logged, held_back, there }
     }
 
-    pub fn acquired(&self) -> u64 {
-        self.acquired
-    }
-
     fn lock_state(&self) -> &LockState {
         &self.shared.lock_states[self.shared.lock_of(self.id)]
     }
 
-    fn occurrences(&self) -> RefMut<'_, Occurrences> {
+    pub fn occurrences(&self) -> RefMut<'_, Occurrences> {
         RefMut::map(self.observation.log.borrow_mut(), |log| &mut log.occurrences)
     }
 
-    pub fn opened(&self) {
-        self.occurrences().opened += 1;
+    fn thread(&self) -> RefMut<'_, ThreadRecorder> {
+        self.observation.recorder.borrow_mut()
     }
 
-    /// Records a session opened in place of one that had ended.
-    pub fn rejoined(&self) {
-        self.occurrences().rejoined += 1;
-    }
-
-    pub fn expired(&self) {
-        self.occurrences().expired += 1;
+    /// The measure of reads or of writes, if some acquires ask to read.
+    fn part(&self, mode: Mode) -> Option<Measure> {
+        part_of_waits(&self.shared.spec, mode)
     }
 
     pub fn error(&self, doing: &str, failure: &Failure) {
@@ -162,10 +154,7 @@ impl Recorder {
             let now = clock::now();
             self.waits_no_longer(now);
             self.note(now, Some(session), Deed::Fails);
-            self.observation
-                .recorder
-                .borrow_mut()
-                .count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
+            self.thread().count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
         }
         self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
         self.occurrences().error(format!("{doing}: crashed"));
@@ -223,10 +212,9 @@ impl Recorder {
         self.token = if self.shared.orders_holds() { czxid } else { node.map(token) };
         self.note_of_hold(acquired, session, Deed::Enters { claim, token: czxid, zxid });
         self.is_logged = self.shared.reads_logs && node.is_some();
-        if let Some(missing) =
-            node.filter(|_| self.is_logged).and_then(|node| MissingPart::of_entry(session, node))
-        {
-            self.pass_on(Note::Lacks(acquired, self.id, missing));
+        if let Some(node) = node.filter(|_| self.is_logged) {
+            let questions = PathQuestion::of_entry(session, node, acquired, self.id);
+            questions.for_each(|question| self.pass_on(Note::Lacks(question)));
         }
         session.take_notifications(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
@@ -253,12 +241,8 @@ impl Recorder {
         self.leave(held, mode, at)
     }
 
-    /// Records a dying contender that leaves without a release.
-    pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
-        self.leave(held, mode, clock::now())
-    }
-
-    fn leave(&self, held: &Held, mode: Mode, at: Stamp) -> Stamp {
+    /// Records that a contender leaves, which a dying one does without a release.
+    pub fn leave(&self, held: &Held, mode: Mode, at: Stamp) -> Stamp {
         self.lock_state().exit(self.id, held, self.claim(mode), at);
         at
     }
@@ -291,17 +275,6 @@ impl Recorder {
         self.held_back.iter().any(undated)
     }
 
-    /// Whether holds are ordered by what the holder reads just before it leaves.
-    pub fn looks_before_leaving(&self) -> bool {
-        self.shared.orders_holds() && self.token.is_some()
-    }
-
-    /// Whether the current hold has no node, or a node of which only the number is known, so that it is ordered by the
-    /// holder's writes.
-    pub fn writes_as_witness(&self) -> bool {
-        self.shared.orders_holds() && self.token.is_none()
-    }
-
     /// Records a transaction as of which the current hold had begun, which also identifies a hold without a node.
     pub fn write_begun(&mut self, begun: Option<i64>) {
         for moment in &mut self.held_back {
@@ -311,17 +284,6 @@ impl Recorder {
                 self.token = *token;
             }
         }
-    }
-
-    /// Records a transaction as of which the current hold had not ended.
-    pub fn write_there(&mut self, there: Option<i64>) {
-        self.there = there;
-    }
-
-    pub fn count_beside(&self, reads: u64, writes: u64) {
-        let mut occurrences = self.occurrences();
-        occurrences.looks_beside += reads;
-        occurrences.writes_beside += writes;
     }
 
     /// The claim of an acquire. A lock without a read side treats every request as a write.
@@ -339,8 +301,9 @@ impl Recorder {
             (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
         let shared = &*self.shared;
         let lock = shared.lock_of(self.id);
+        let part = self.part(attempt.mode);
         let mut recorder = self.observation.recorder.borrow_mut();
-        self.attribution.reads = attempt.mode == Mode::Read;
+        self.attribution.receiver.reads = attempt.mode == Mode::Read;
         self.attribution.settle_late(shared, &mut recorder, false);
         self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
@@ -349,16 +312,9 @@ impl Recorder {
         match attempt.served {
             Some(served) => {
                 shared.open.iter().for_each(|arrivals| arrivals.served(served.number, wait));
-                recorder.record_arrival(
-                    part_of_waits(&self.shared.spec, attempt.mode),
-                    attempt.waited(served, acquired, true),
-                );
+                recorder.record_arrival(part, attempt.waited(served, acquired, true));
             }
-            None => recorder.record_wait(
-                part_of_waits(&self.shared.spec, attempt.mode),
-                attempt.intended,
-                acquired,
-            ),
+            None => recorder.record_wait(part, attempt.intended, acquired),
         }
         timeouts::check(&shared.spec, &mut recorder, Measure::Overrun, attempt.called, acquired);
         if let Some(pipe_us) = entry.pipe_us {
@@ -470,7 +426,7 @@ impl Recorder {
     /// Marks notifications caused by the release of that node as the releaser's own from now on.
     pub fn releases(&mut self, number: Option<i64>) {
         let lock = self.shared.lock_of(self.id);
-        self.attribution.own_release = number.map(|number| OwnRelease { lock, number });
+        self.attribution.receiver.released = number.map(|number| (lock, number));
     }
 
     /// Records the return of a release that was called at `called`.
@@ -483,15 +439,9 @@ impl Recorder {
         state: HolderSession,
     ) {
         self.collect_notifications(session, false);
-        let mut recorder = self.observation.recorder.borrow_mut();
-        timeouts::check(&self.shared.spec, &mut recorder, Measure::ReleaseOverrun, called, now);
-        drop(recorder);
+        timeouts::check(&self.shared.spec, &mut self.thread(), Measure::ReleaseOverrun, called, now);
         match failure {
-            None => self.observation.recorder.borrow_mut().record(
-                Measure::Release,
-                now,
-                now.saturating_sub(called),
-            ),
+            None => self.thread().record(Measure::Release, now, now.saturating_sub(called)),
             Some(failure) => self.error("release", failure),
         }
         let there = self.there.take();
@@ -526,9 +476,7 @@ impl Recorder {
         } else {
             self.write_unserved(attempt, now);
         }
-        let mut recorder = self.observation.recorder.borrow_mut();
-        timeouts::check(&self.shared.spec, &mut recorder, Measure::Overrun, attempt.called, now);
-        drop(recorder);
+        timeouts::check(&self.shared.spec, &mut self.thread(), Measure::Overrun, attempt.called, now);
         if !self.lock_state().is_held() {
             self.lock_state().unserved.gave_up(attempt.called, now);
         }
@@ -544,9 +492,9 @@ impl Recorder {
             AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
             AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
         };
-        self.attribution.reads = attempt.mode == Mode::Read;
+        self.attribution.receiver.reads = attempt.mode == Mode::Read;
         self.collect_notifications(session, false);
-        self.observation.recorder.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
+        self.thread().count(now, |counts| counts.outcomes.add(outcome, 1));
         if let AcquireError::Failed(failure) = error {
             self.error("acquire", failure);
         }
@@ -572,37 +520,33 @@ impl Recorder {
             // A cancelled contender may run before the recorder learns that the phase is over.
             recorder.set_window(*self.shared.signals.window.borrow());
         }
-        let waited = match attempt.served {
+        match attempt.served {
             Some(served) => {
-                self.shared.open.iter().for_each(|arrivals| arrivals.not_served(served.number));
-                let is_measured = recorder.window().contains(attempt.intended);
-                recorder.record_arrival(
-                    part_of_waits(&self.shared.spec, attempt.mode),
-                    attempt.waited(served, now, false),
-                );
-                is_measured.then(|| now.saturating_sub(attempt.intended))
+                drop(recorder);
+                self.write_unserved_arrival(served, attempt.mode, attempt.waited(served, now, false));
             }
-            None => recorder.record_unserved(
-                part_of_waits(&self.shared.spec, attempt.mode),
-                attempt.intended,
-                now,
-            ),
-        };
-        drop(recorder);
-        self.tally_unserved(waited);
+            None => {
+                let waited = recorder.record_unserved(self.part(attempt.mode), attempt.intended, now);
+                drop(recorder);
+                self.tally_unserved(waited);
+            }
+        }
     }
 
     /// Records an arrival whose session was gone, when no other could be opened.
     pub fn could_not_start(&self, turn: &Turn) {
-        let (Some(served), Some(arrivals)) = (turn.arrival, &self.shared.open) else { return };
-        arrivals.not_served(served.number);
-        let (due, now) = (turn.intended, clock::now());
-        let mut recorder = self.observation.recorder.borrow_mut();
-        let wait = ArrivalWait { due, called: None, ended: now, is_served: false };
-        recorder.record_arrival(part_of_waits(&self.shared.spec, turn.mode), wait);
-        let waited = recorder.window().contains(due).then(|| now.saturating_sub(due));
+        let Some(served) = turn.arrival else { return };
+        let wait = ArrivalWait { due: turn.intended, called: None, ended: clock::now(), is_served: false };
+        self.write_unserved_arrival(served, turn.mode, wait);
+    }
+
+    fn write_unserved_arrival(&self, served: Served, mode: Mode, wait: ArrivalWait) {
+        self.shared.open.iter().for_each(|arrivals| arrivals.not_served(served.number));
+        let mut recorder = self.thread();
+        recorder.record_arrival(self.part(mode), wait);
+        let is_measured = recorder.window().contains(wait.due);
         drop(recorder);
-        self.tally_unserved(waited);
+        self.tally_unserved(is_measured.then(|| wait.ended.saturating_sub(wait.due)));
     }
 
     fn tally_unserved(&self, waited: Option<u64>) {

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::arrivals::Arrivals;
 use super::drivers::Drivers;
 use super::gaps::Gaps;
-use super::lock_states::{LockStates, LockTemplate, WITNESS};
+use super::lock_state::LockTemplate;
+use super::lock_states::{LockStates, WITNESS};
 use super::overlaps::Overlaps;
 use super::series::SlotSeries;
 use zklockbench_core::catalog::{Holders, Params};
@@ -110,7 +111,6 @@ impl Board {
     }
 }
 
-#[derive(Debug)]
 pub struct Shared {
     pub spec: TrialSpec,
     /// Share of the contenders, arrivals and faults that this worker executes.
@@ -253,11 +253,6 @@ impl Shared {
         self.controls[contender].lock()
     }
 
-    /// Number of the lock that a node belongs to.
-    pub fn lock_of_node(&self, path: &str) -> Option<usize> {
-        self.lock_states.lock_of_node(path)
-    }
-
     pub fn target_of(&self, contender: usize) -> &Target {
         &self.targets[contender % self.targets.len()]
     }
@@ -285,13 +280,8 @@ impl Shared {
         (entry.build)(&LockConfig { path, params, contender, drivers })
     }
 
-    /// Directory of all lock paths, with a trailing slash.
-    pub fn root(&self) -> &str {
-        self.lock_states.root()
-    }
-
     pub fn witness(&self, lock: usize) -> String {
-        format!("{}{WITNESS}{lock}", self.root())
+        format!("{}{WITNESS}{lock}", self.lock_states.root())
     }
 
     pub fn most_inside(&self) -> u64 {

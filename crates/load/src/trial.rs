@@ -16,7 +16,6 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::accounting::CounterReading;
 use super::breaking::Elections;
 use super::counters::{self, NearEnd};
 use super::drivers::Drivers;
@@ -34,7 +33,7 @@ use zklockbench_core::measure::Window;
 use zklockbench_core::units::contenders;
 use zklockbench_ensemble::proxy::Wire;
 use zklockbench_locks::Entry;
-use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial};
+use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, ServerCounters, Steady, Stuck, Trial};
 use zklockbench_scenario::{Load, Stop, TrialSpec};
 use zklockbench_zk::{Target, reach, sessions_not_resumed};
 
@@ -107,25 +106,14 @@ pub(super) async fn run(
     Ok(trial)
 }
 
-/// Meetings of a run's workers in each trial, and their stamp.
-#[derive(Debug, Clone, Copy)]
-enum Meets {
-    /// All workers have their sessions: the load may begin.
-    Connected,
-    Started,
-    /// All work has ended.
-    Drained,
-}
+/// Meetings of a run's workers in each trial, and their stamp: all workers have their sessions, so that the load may begin; it
+/// began; all work has ended.
+const CONNECTED: &str = "connected";
+const STARTED: &str = "started";
+const DRAINED: &str = "drained";
 
-impl Meets {
-    fn of_trial(self, trial: usize) -> String {
-        let what = match self {
-            Self::Connected => "connected",
-            Self::Started => "started",
-            Self::Drained => "drained",
-        };
-        format!("t{trial:03}-{what}")
-    }
+fn meeting(trial: usize, what: &str) -> String {
+    format!("t{trial:03}-{what}")
 }
 
 struct Conductor<'a> {
@@ -157,8 +145,8 @@ struct Conductor<'a> {
 struct ObservedLoad {
     loaded: Loaded,
     given_up: Stamp,
-    before: Vec<CounterReading>,
-    after: Vec<CounterReading>,
+    before: Vec<ServerCounters>,
+    after: Vec<ServerCounters>,
     orphans: Option<Orphans>,
     nodes_left: Option<u64>,
     /// Lock directories whose counter is near its end.
@@ -236,10 +224,10 @@ impl<'a> Conductor<'a> {
         let (environment, servers) = (self.environment, self.environment.observed_servers());
         let namespace = &environment.namespace;
         let beside = match self.looks_for_orphans() {
-            true => orphans::Before::of(&environment.target, environment.workspace.root()).await,
-            false => orphans::Before::default(),
+            true => orphans::before(&environment.target, environment.workspace.root()).await,
+            false => None,
         };
-        let meeting = self.come_to(Meets::Connected).await;
+        let meeting = self.come_to(CONNECTED).await;
         // Earlier requests are not in the servers' counts from here on.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let before = accounting::read_at_rest(servers, namespace);
@@ -247,7 +235,7 @@ impl<'a> Conductor<'a> {
         self.elections = elections;
         self.go_on_from(meeting).await;
         let (loaded, given_up) = self.load_and_drain().await;
-        let meeting = self.come_to(Meets::Drained).await;
+        let meeting = self.come_to(DRAINED).await;
         let spread = self.start_spread().await;
         let met = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let after = accounting::read_at_rest(servers, namespace);
@@ -275,9 +263,9 @@ impl<'a> Conductor<'a> {
     }
 
     /// Joins a meeting of this trial, if there are several workers.
-    async fn come_to(&mut self, what: Meets) -> Option<Meeting<'a>> {
+    async fn come_to(&mut self, what: &str) -> Option<Meeting<'a>> {
         let rendezvous = self.environment.rendezvous.as_ref()?;
-        let name = what.of_trial(self.shared.spec.index);
+        let name = meeting(self.shared.spec.index, what);
         let met = self.interrupt.run_until_cancelled(rendezvous.meet(&name)).await;
         if met.is_none() {
             self.cut_short(Cause::Interrupted, INTERRUPTED);
@@ -302,7 +290,7 @@ impl<'a> Conductor<'a> {
         if self.cut_short.is_some() {
             return None;
         }
-        Some(rendezvous.spread(&Meets::Started.of_trial(self.shared.spec.index)).await)
+        Some(rendezvous.spread(&meeting(self.shared.spec.index, STARTED)).await)
     }
 
     /// Reason why the workers' parts do not form one load.
@@ -577,7 +565,7 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
 fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Keeper, Error> {
     let following = environment.local.as_ref().filter(|_| shared.reads_logs).map(|local| Following {
         logs: local.logs_at_hand(),
-        below: shared.root().to_owned(),
+        below: shared.lock_states.root().to_owned(),
         since,
     });
     let started = Keeper::start(&environment.scratch, following);

@@ -240,6 +240,15 @@ pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     Ok(())
 }
 
+/// Creates a node that any client may use, unless it exists; returns whether it was created.
+pub(super) async fn ensure(client: &Client, target: &Target, path: &str, data: &[u8]) -> Result<bool, Error> {
+    match client.create(path, data, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
+        Ok(_) => Ok(true),
+        Err(ClientError::NodeExists) => Ok(false),
+        Err(error) => Err(refused(target, "create", path, error)),
+    }
+}
+
 /// Whether a node exists at this moment.
 pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, ClientError> {
     Ok(CaughtUp::with(client).await?.stat(path).await?.is_some())
@@ -473,7 +482,7 @@ async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<
         Err(error) => return Err(error),
     };
     let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH, shows_life };
-    walk(now, root, None, |_, stat| {
+    walk(now, vec![root.to_owned()], None, |_, stat, _| {
         found.nodes += 1;
         found.ephemeral += usize::from(stat.ephemeral_owner != 0);
         let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
@@ -483,22 +492,31 @@ async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<
     Ok((found.nodes > 0).then_some(found))
 }
 
-/// Visits a node and all below it, as far as they exist.
+/// Visits nodes and all below them, as far as they exist, level by level. `each` also gets the level, from 0.
 pub(super) async fn walk(
     now: CaughtUp<'_>,
-    root: &str,
+    roots: Vec<String>,
     throttle: Option<&Throttle>,
-    mut each: impl FnMut(&str, &Stat),
+    mut each: impl FnMut(&str, &Stat, usize),
 ) -> Result<(), ClientError> {
-    let mut stack = vec![root.to_owned()];
-    while let Some(path) = stack.pop() {
+    let visit = async |path: String| {
         admit(throttle).await;
-        let Some(stat) = now.stat(&path).await? else { continue };
-        each(&path, &stat);
-        if stat.num_children > 0 {
-            admit(throttle).await;
-            stack.extend(children(now, &path).await?);
+        let stat = now.stat(&path).await?;
+        if stat.as_ref().is_none_or(|stat| stat.num_children == 0) {
+            return Ok::<_, ClientError>((path, stat, Vec::new()));
         }
+        admit(throttle).await;
+        let below = children(now, &path).await?;
+        Ok((path, stat, below))
+    };
+    let (mut paths, mut level) = (roots, 0);
+    while !paths.is_empty() {
+        let mut visited = stream::iter(std::mem::take(&mut paths)).map(visit).buffered(AT_ONCE);
+        while let Some((path, stat, below)) = visited.try_next().await? {
+            stat.iter().for_each(|stat| each(&path, stat, level));
+            paths.extend(below);
+        }
+        level += 1;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join};
 
 use super::Slice;
-use super::sessions::{On, ServerSessions};
+use super::sessions::ServerSessions;
 use zklockbench_core::clock;
 use zklockbench_core::measure::{Histogram, new_histogram, pooled};
 use zklockbench_record::{Floor, PairFigures, Timing};
@@ -62,9 +62,9 @@ impl Handoffs {
         }
     }
 
-    pub(super) async fn prepare(&self, sessions: &ServerSessions, place: &str) -> Result<(), String> {
+    pub(super) async fn prepare(&self, sessions: &ServerSessions) -> Result<(), String> {
         for server in 0..self.uncontended.len() {
-            let path = queue(place, server);
+            let path = queue(&sessions.site.place, server);
             let made = sessions.session(server, 0).create(&path, &[], NodeKind::Persistent).await;
             sessions.at(server, "create", made)?;
         }
@@ -72,13 +72,13 @@ impl Handoffs {
     }
 
     /// Measures in rounds: one handoff per pair and one uncontended acquire per server, one after the other.
-    pub(super) async fn measure(&mut self, on: &On<'_>, slice: Slice) -> Result<(), String> {
+    pub(super) async fn measure(&mut self, sessions: &ServerSessions, slice: Slice) -> Result<(), String> {
         let begun = clock::now();
         let end = begun + clock::micros(slice.lasts);
         for _ in 0..slice.rounds {
             let requests = HANDOFF_REQUESTS * self.pairs.len() + ACQUIRE_REQUESTS * self.uncontended.len();
-            on.site.admit(u32::try_from(requests).unwrap_or(u32::MAX)).await;
-            self.round(on.sessions, &on.site.place).await?;
+            sessions.site.admit(u32::try_from(requests).unwrap_or(u32::MAX)).await;
+            self.round(sessions).await?;
             if clock::now() >= end {
                 break;
             }
@@ -87,7 +87,8 @@ impl Handoffs {
         Ok(())
     }
 
-    async fn round(&mut self, sessions: &ServerSessions, place: &str) -> Result<(), String> {
+    async fn round(&mut self, sessions: &ServerSessions) -> Result<(), String> {
+        let place = &sessions.site.place;
         // Create all nodes first and concurrently, so that the time is spent on measurements.
         let create = |pair: &SessionPair| {
             let (from, path) = (pair.from, node(place, pair));
@@ -125,10 +126,6 @@ impl Handoffs {
         Ok(())
     }
 
-    pub(super) fn took_us(&self) -> u64 {
-        self.took_us
-    }
-
     pub(super) fn floor(&self) -> Floor {
         let of = |chosen: &dyn Fn(&&SessionPair) -> bool| {
             let samples = self.pairs.iter().filter(chosen).map(|pair| pair.handoff.clone());
@@ -139,7 +136,7 @@ impl Handoffs {
             handoff_same_server: of(&|pair| pair.from == pair.to),
             handoff_other_server: of(&|pair| pair.from != pair.to),
             uncontended: self.uncontended.iter().cloned().reduce(pooled).as_ref().and_then(Timing::of),
-            took_us: 0,
+            took_us: self.took_us,
             missing: None,
             outlier_us: None,
         }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use handoff::Handoffs;
 use requests::{Alone, AskedServer, Saturated};
-use sessions::{Lists, Nodes, OPEN_WITHIN, On, ServerSessions};
+use sessions::{Lists, Nodes, OPEN_WITHIN, ServerSessions};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::{Histogram, new_histogram};
@@ -99,20 +99,18 @@ impl CalibrationPlan {
         Self { saturation: Duration::ZERO, ..self }
     }
 
-    /// Plan of the discarded rehearsal; `None` without one.
-    fn rehearsal(&self) -> Option<Self> {
+    /// Plan of the discarded rehearsal.
+    fn rehearsal(&self) -> Self {
         let short = |slice: Slice| Slice {
             lasts: slice.lasts / REHEARSAL,
             rounds: (slice.rounds / u64::from(REHEARSAL)).max(1),
         };
-        self.rehearses.then(|| Self {
-            rounds: 1,
-            rehearses: false,
-            rest: self.rest,
+        Self {
             handoffs: short(self.handoffs),
             alone: short(self.alone),
             saturation: self.saturation / REHEARSAL,
-        })
+            ..*self
+        }
     }
 }
 
@@ -121,14 +119,13 @@ impl CalibrationPlan {
 pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationToken) -> Floor {
     let (begun, stop) = (clock::now(), stop.clone());
     let to_open = within.mul_f64(TO_OPEN);
-    let measured = with_sessions(site, 2, to_open, async move |on: &On<'_>| {
-        let (sessions, place) = (on.sessions, &on.site.place);
+    let measured = with_sessions(site, 2, to_open, async move |sessions: &ServerSessions| {
         let mut handoffs = Handoffs::between(sessions, None);
         let left = within.saturating_sub(Duration::from_micros(clock::now().saturating_sub(begun)));
         let slice = Slice { lasts: left, rounds: u64::MAX };
         let measuring = async {
-            handoffs.prepare(sessions, place).await?;
-            handoffs.measure(on, slice).await
+            handoffs.prepare(sessions).await?;
+            handoffs.measure(sessions, slice).await
         };
         let ended = stop.run_until_cancelled(runtime::timeout(left, measuring)).await;
         let failed = match ended {
@@ -175,10 +172,10 @@ pub async fn calibrate(
     let is_limited = site.throttle.is_some();
     // Every `ruok` opens a connection.
     let asking = if is_limited { Slice { rounds: RUOK_WHEN_LIMITED, ..plan.alone } } else { plan.alone };
-    let measured = with_sessions(site, SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
-        let mut figures = Figures::of(on.sessions, plan.rest);
-        let ended = token.run_until_cancelled(measure(on, &plan, &mut figures)).await;
-        let setup = (on.sessions.addresses(), on.sessions.left_out.clone());
+    let measured = with_sessions(site, SESSIONS, OPEN_WITHIN, async move |sessions: &ServerSessions| {
+        let mut figures = Figures::of(sessions, plan.rest);
+        let ended = token.run_until_cancelled(measure(sessions, &plan, &mut figures)).await;
+        let setup = (sessions.addresses(), sessions.left_out.clone());
         ended.transpose().map(|ended| ended.map(|()| (figures, setup)))
     });
     let Some((figures, (addresses, missing))) = measured.await.map_err(Error::Environment)? else {
@@ -217,8 +214,7 @@ impl Figures {
         words: Vec<Words>,
         mut missing: Vec<String>,
     ) -> CalibrationResult {
-        let mut floor = self.handoffs.floor();
-        floor.took_us = self.handoffs.took_us();
+        let floor = self.handoffs.floor();
         let pairs = self.handoffs.told(addresses);
         let mut servers = Vec::new();
         for ((address, alone), saturated) in addresses.iter().zip(&self.alone).zip(&self.saturated) {
@@ -239,42 +235,48 @@ impl Figures {
 }
 
 fn request_figures(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> {
-    let figures =
-        |request| RequestFigures { request, alone: alone.of(request), saturated: saturated.of(request) };
-    RawRequest::ALL.map(figures).into()
+    let measured = alone.requests.iter().zip(saturated.0);
+    let figures = measured.zip(RawRequest::ALL).map(|((alone, saturated), request)| RequestFigures {
+        request,
+        alone: Timing::of(alone),
+        saturated: saturated.saturation(),
+    });
+    figures.collect()
 }
 
 /// All measurements with sessions: a discarded rehearsal, then rounds, so that a drift of the machine affects all metrics
 /// equally.
-async fn measure(on: &On<'_>, plan: &CalibrationPlan, figures: &mut Figures) -> Result<(), String> {
-    let (sessions, place) = (on.sessions, &on.site.place);
-    figures.handoffs.prepare(sessions, place).await?;
-    let lists = Lists::prepare(on).await?;
+async fn measure(
+    sessions: &ServerSessions,
+    plan: &CalibrationPlan,
+    figures: &mut Figures,
+) -> Result<(), String> {
+    figures.handoffs.prepare(sessions).await?;
+    let lists = Lists::prepare(sessions).await?;
     for server in 0..sessions.servers.len() {
-        Nodes::prepare(sessions, place, server).await?;
+        Nodes::prepare(sessions, server).await?;
     }
-    if let Some(rehearsal) = plan.rehearsal() {
-        one_round(on, &lists, &rehearsal, &mut Figures::of(sessions, plan.rest)).await?;
+    if plan.rehearses {
+        one_round(sessions, &lists, &plan.rehearsal(), &mut Figures::of(sessions, plan.rest)).await?;
     }
     for _ in 0..plan.rounds {
-        one_round(on, &lists, plan, figures).await?;
+        one_round(sessions, &lists, plan, figures).await?;
     }
     Ok(())
 }
 
 async fn one_round(
-    on: &On<'_>,
+    sessions: &ServerSessions,
     lists: &Lists,
     plan: &CalibrationPlan,
     figures: &mut Figures,
 ) -> Result<(), String> {
-    let On { sessions, site } = *on;
-    figures.handoffs.measure(on, plan.handoffs).await?;
+    figures.handoffs.measure(sessions, plan.handoffs).await?;
     for (server, alone) in figures.alone.iter_mut().enumerate() {
-        alone.measure(&AskedServer { sessions, site, lists, server }, plan.alone).await?;
+        alone.measure(&AskedServer { sessions, lists, server }, plan.alone).await?;
     }
     for (server, saturated) in figures.saturated.iter_mut().enumerate() {
-        saturated.measure(&AskedServer { sessions, site, lists, server }, plan.saturation).await?;
+        saturated.measure(&AskedServer { sessions, lists, server }, plan.saturation).await?;
     }
     Ok(())
 }
@@ -321,13 +323,13 @@ async fn with_sessions<T, Work>(
 ) -> Result<T, String>
 where
     T: Send + 'static,
-    Work: AsyncFnOnce(&On<'_>) -> Result<T, String> + Send + 'static,
+    Work: AsyncFnOnce(&ServerSessions) -> Result<T, String> + Send + 'static,
 {
     let (sender, receiver) = oneshot::channel();
     let started = std::thread::Builder::new().name("calibration".into()).spawn(move || {
         let worked = async {
-            let sessions = ServerSessions::open(&site, each, within).await?;
-            let worked = work(&On { sessions: &sessions, site: &site }).await;
+            let sessions = ServerSessions::open(site, each, within).await?;
+            let worked = work(&sessions).await;
             sessions.close().await;
             worked
         };
@@ -379,7 +381,7 @@ mod tests {
             let a_round = |plan: &CalibrationPlan| {
                 plan.handoffs.lasts + (plan.alone.lasts * ALONE + plan.saturation * SATURATED) * servers
             };
-            prop_assert!(a_round(&plan) * plan.rounds + a_round(&plan.rehearsal().unwrap()) <= budget);
+            prop_assert!(a_round(&plan) * plan.rounds + a_round(&plan.rehearsal()) <= budget);
             prop_assert!(plan.saturation > Duration::ZERO && plan.alone.rounds > 0);
         }
     }

@@ -7,10 +7,10 @@ use futures_util::future::{try_join, try_join_all};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Slice;
-use super::sessions::{CalibrationSite, DATA, Lists, Nodes, ServerSessions, timed};
+use super::sessions::{DATA, Lists, Nodes, ServerSessions, timed};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::{Histogram, new_histogram};
-use zklockbench_record::{RawRequest, Saturation, Timing};
+use zklockbench_record::{RawRequest, Saturation};
 use zklockbench_zk::{EventKind, Failure, NodeKind, Op, Session};
 
 pub const SESSIONS: usize = 4;
@@ -22,7 +22,6 @@ const WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) struct AskedServer<'a> {
     pub(super) sessions: &'a ServerSessions,
-    pub(super) site: &'a CalibrationSite,
     pub(super) lists: &'a Lists,
     pub(super) server: usize,
 }
@@ -30,7 +29,7 @@ pub(super) struct AskedServer<'a> {
 /// Requests one at a time: the time of each kind on an otherwise idle server.
 pub(super) struct Alone {
     /// In the order of [`RawRequest::ALL`].
-    requests: Vec<Histogram>,
+    pub(super) requests: Vec<Histogram>,
     pub(super) watch: Histogram,
     pub(super) session_open: Histogram,
     pub(super) session_close: Histogram,
@@ -50,13 +49,14 @@ impl Default for Alone {
 impl Alone {
     pub(super) async fn measure(&mut self, on: &AskedServer<'_>, slice: Slice) -> Result<(), String> {
         let (session, other) = (on.sessions.session(on.server, 0), on.sessions.session(on.server, 1));
-        let nodes = Nodes::of(&on.site.place, on.server);
+        let site = &on.sessions.site;
+        let nodes = Nodes::of(&site.place, on.server);
         let created = RefCell::new(Vec::new());
         for (request, samples) in RawRequest::ALL.into_iter().zip(&mut self.requests) {
             let list = on.lists.of(request);
             let asked = Asked { request, nodes: &nodes, list: list.as_deref(), created: &created };
             let measured = repeat(slice, samples, async || {
-                on.site.admit(1).await;
+                site.admit(1).await;
                 let (is_sent, us) = timed(session, || asked.send(session)).await?;
                 Ok(is_sent.then_some(us))
             });
@@ -65,14 +65,14 @@ impl Alone {
                 // Deletes the nodes for which there was no time left.
                 let left = created.take();
                 let delete = async |path: &String| {
-                    on.site.admit(1).await;
+                    site.admit(1).await;
                     session.delete(path).await
                 };
                 on.sessions.at(on.server, "delete", try_join_all(left.iter().map(delete)).await)?;
             }
         }
         let watched = repeat(slice, &mut self.watch, async || {
-            on.site.admit(2).await;
+            site.admit(2).await;
             watched(session, other, &nodes.data).await
         });
         on.sessions.at(on.server, "watch", watched.await)?;
@@ -80,23 +80,19 @@ impl Alone {
     }
 
     async fn sessions(&mut self, on: &AskedServer<'_>, slice: Slice) -> Result<(), Failure> {
-        let target = on.site.target.on(&on.sessions.servers[on.server].address);
+        let site = &on.sessions.site;
+        let target = site.target.on(&on.sessions.servers[on.server].address);
         let closing = &mut self.session_close;
         repeat(slice, &mut self.session_open, async || {
-            on.site.admit_session().await;
+            site.admit_session().await;
             let begun = clock::now();
-            let session = on.site.open(&target, WITHIN).await?;
+            let session = site.open(&target, WITHIN).await?;
             let opened = clock::now();
             session.close(WITHIN).await;
             closing.saturating_record(clock::now().saturating_sub(opened));
             Ok(Some(opened.saturating_sub(begun)))
         })
         .await
-    }
-
-    pub(super) fn of(&self, request: RawRequest) -> Option<Timing> {
-        let at = RawRequest::ALL.iter().position(|one| *one == request)?;
-        Timing::of(&self.requests[at])
     }
 }
 
@@ -178,10 +174,10 @@ async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Opti
 /// Sends as many requests at once as a server accepts, from several sessions; totals of each kind over the
 /// rounds.
 #[derive(Default)]
-pub(super) struct Saturated([Sum; RawRequest::ALL.len()]);
+pub(super) struct Saturated(pub(super) [Sum; RawRequest::ALL.len()]);
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Sum {
+pub(super) struct Sum {
     count: u64,
     lasted_us: u64,
     /// Processor time of this thread; `None` once the system failed to report it.
@@ -193,8 +189,8 @@ impl Saturated {
         if lasts.is_zero() {
             return Ok(());
         }
-        let AskedServer { sessions, lists, server, .. } = *on;
-        let nodes = Nodes::of(&on.site.place, server);
+        let AskedServer { sessions, lists, server } = *on;
+        let nodes = Nodes::of(&sessions.site.place, server);
         let created = RefCell::new(Vec::new());
         for (request, sum) in RawRequest::ALL.into_iter().zip(&mut self.0) {
             let list = lists.of(request);
@@ -211,10 +207,11 @@ impl Saturated {
         }
         Ok(())
     }
+}
 
-    pub(super) fn of(&self, request: RawRequest) -> Option<Saturation> {
-        let at = RawRequest::ALL.iter().position(|one| *one == request)?;
-        let Sum { count, lasted_us, busy_us } = self.0[at];
+impl Sum {
+    pub(super) fn saturation(self) -> Option<Saturation> {
+        let Self { count, lasted_us, busy_us } = self;
         (count > 0 && lasted_us > 0).then(|| Saturation {
             per_s: count as f64 / (lasted_us as f64 / 1e6),
             count,
@@ -222,9 +219,7 @@ impl Saturated {
             generator_share: busy_us.map(|busy| (busy as f64 / lasted_us as f64).min(1.0)),
         })
     }
-}
 
-impl Sum {
     fn add(&mut self, more: Self) {
         let busy = if self.lasted_us == 0 { Some(0) } else { self.busy_us };
         self.busy_us = busy.zip(more.busy_us).map(|(busy, more)| busy + more);
@@ -285,13 +280,13 @@ mod tests {
     #[test]
     fn rounds_add_up_and_unmeasured_requests_have_no_rate() {
         let mut all = Saturated::default();
-        assert_eq!(all.of(RawRequest::Create), None);
+        assert_eq!(all.0[0].saturation(), None);
         all.0[0].add(Sum { count: 100, lasted_us: 50_000, busy_us: Some(10_000) });
         all.0[0].add(Sum { count: 300, lasted_us: 150_000, busy_us: Some(90_000) });
-        let rate = all.of(RawRequest::Create).unwrap();
+        let rate = all.0[0].saturation().unwrap();
         assert_eq!((rate.per_s, rate.count, rate.generator_share), (2_000.0, 400, Some(0.5)));
         all.0[0].add(Sum { count: 1, lasted_us: 1, busy_us: None });
-        assert_eq!(all.of(RawRequest::Create).unwrap().generator_share, None);
+        assert_eq!(all.0[0].saturation().unwrap().generator_share, None);
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub(super) struct OnServer {
 }
 
 pub(super) struct ServerSessions {
+    pub(super) site: CalibrationSite,
     pub(super) servers: Vec<OnServer>,
     /// Servers left out, with the reason.
     pub(super) left_out: Vec<String>,
@@ -71,9 +72,9 @@ pub(super) struct ServerSessions {
 
 impl ServerSessions {
     /// Opens that many sessions on each server. A server that grants no session is left out.
-    pub(super) async fn open(site: &CalibrationSite, each: usize, within: Duration) -> Result<Self, String> {
+    pub(super) async fn open(site: CalibrationSite, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
-        let opened = join_all(used.iter().map(|address| on_server(site, address, each, within))).await;
+        let opened = join_all(used.iter().map(|address| on_server(&site, address, each, within))).await;
         let (mut servers, mut left_out) = (Vec::new(), Vec::new());
         for opened in opened {
             match opened {
@@ -92,7 +93,7 @@ impl ServerSessions {
             runtime::spawn_local(keep_awake(site.target.on(&on_server.address), every, close.clone()))
         };
         let awake = servers.iter().zip(site.keep_awake.into_iter().cycle()).map(keep).collect();
-        Ok(Self { servers, left_out, awake, close })
+        Ok(Self { site, servers, left_out, awake, close })
     }
 
     pub(super) fn addresses(&self) -> Vec<String> {
@@ -153,11 +154,6 @@ where
     Ok((reply, took.saturating_sub(session.take_lag_us())))
 }
 
-pub(super) struct On<'a> {
-    pub(super) sessions: &'a ServerSessions,
-    pub(super) site: &'a CalibrationSite,
-}
-
 pub(super) const DATA: &[u8] = &[b'x'; 16];
 const LISTED: [usize; 3] = [1, 100, 1_000];
 
@@ -167,8 +163,8 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    pub(super) async fn prepare(on: &On<'_>) -> Result<Self, String> {
-        let (sessions, place) = (on.sessions, on.site.place.as_str());
+    pub(super) async fn prepare(sessions: &ServerSessions) -> Result<Self, String> {
+        let place = sessions.site.place.as_str();
         let lists = Self { place: place.to_owned() };
         let session = sessions.session(0, 0);
         for names in LISTED {
@@ -178,7 +174,7 @@ impl Lists {
                 // Names as long as those of queue nodes.
                 let prefix = format!("{parent}/n-");
                 let create = async |_| {
-                    on.site.admit(1).await;
+                    sessions.site.admit(1).await;
                     session.create(&prefix, &[], NodeKind::EphemeralSequential).await
                 };
                 try_join_all((0..names).map(create)).await
@@ -220,8 +216,8 @@ impl Nodes {
         Self { parent: path("parent"), data: path("data"), other: path("other") }
     }
 
-    pub(super) async fn prepare(sessions: &ServerSessions, place: &str, server: usize) -> Result<(), String> {
-        let nodes = Self::of(place, server);
+    pub(super) async fn prepare(sessions: &ServerSessions, server: usize) -> Result<(), String> {
+        let nodes = Self::of(&sessions.site.place, server);
         for path in [&nodes.parent, &nodes.data, &nodes.other] {
             let made = sessions.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
             sessions.at(server, "create", made)?;

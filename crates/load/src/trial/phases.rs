@@ -8,16 +8,14 @@ use std::time::Duration;
 use futures_util::future::join;
 use tokio_util::sync::CancellationToken;
 
-use super::super::breaking::{FaultWindow, break_things, measure_gaps};
+use super::super::breaking::{FaultWindow, break_things, measure_gaps, reaches_servers};
 use super::super::health::Vitals;
 use super::super::series::Steadiness;
 use super::super::shared::{Board, COUNTING_LASTS, Shared};
 use super::super::{Environment, batch, progress};
-use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, Meets};
-use zklockbench_core::catalog::fault::FaultChoice;
+use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, STARTED, meeting};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::Window;
-use zklockbench_ensemble::fault;
 use zklockbench_record::{Cause, Steady, WarmUpEnd};
 use zklockbench_scenario::{Load, TrialSpec};
 
@@ -47,7 +45,7 @@ impl Conductor<'_> {
         // A batch does not check the clock but waits for signals, and must not begin before the window.
         tokio::time::sleep(NOTICE + LOOK_EVERY).await;
         if let Some(rendezvous) = &self.environment.rendezvous {
-            rendezvous.stamp(&Meets::Started.of_trial(spec.index)).await;
+            rendezvous.stamp(&meeting(spec.index, STARTED)).await;
         }
         self.lead_in("ramp", spec.ramp_up).await;
         let (Window { start: open, end: close }, warm_up_ended) = match fixed {
@@ -257,17 +255,14 @@ async fn outlasted(environment: &Environment, shared: &Shared, open: Stamp, heal
     healed.cancelled().await;
     let acquired = || shared.board.acquired.load(Ordering::Acquire);
     let (before, healed_at) = (acquired(), clock::now());
-    let patience = if spec.faults.iter().any(reaches_servers) { SERVED_AGAIN_WITHIN } else { Duration::ZERO };
+    let hits_servers = spec.faults.iter().any(|fault| reaches_servers(&fault.kind));
+    let patience = if hits_servers { SERVED_AGAIN_WITHIN } else { Duration::ZERO };
     while acquired() == before && clock::now() - healed_at < clock::micros(patience) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     let planned = open + clock::micros(spec.stop.lasts().unwrap_or_default());
     let end = planned.max(clock::now() + clock::micros(rest));
     tokio::time::sleep(Duration::from_micros(end.saturating_sub(clock::now()))).await;
-}
-
-fn reaches_servers(fault: &FaultChoice) -> bool {
-    fault::find(&fault.kind).is_some_and(|entry| entry.card.needs.reaches_servers())
 }
 
 async fn closed_loop_ends(shared: &Shared, close: Stamp) {
