@@ -13,6 +13,7 @@ pub mod driver;
 mod in_process;
 mod kazoo;
 mod ours;
+mod prelude;
 mod queue;
 mod registry;
 mod wait;

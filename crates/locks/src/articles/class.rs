@@ -6,13 +6,9 @@ use crate::after::{
     After, ConnectionLoss, ENDS, Event, Fails, GoesOn, NoDirectory, Outcome, OwnNodeDeleted, SessionMoved,
     TimedOutInBackOff, TimesOut, WithoutNode,
 };
-use crate::queue::joining::JOIN;
+use crate::prelude::*;
 use crate::wait::{FLAG_INTERVAL, Flag};
-use crate::{Acquired, LockConfig, Patience, QueueNode, has_word};
-use zklockbench_core::catalog::{BatchCost, Choice, Param, ParamKind, Params};
-use zklockbench_core::clock::Stamp;
-use zklockbench_core::measure::RequestKind::Exists;
-use zklockbench_zk::{Failure, Names, NodeKind, Session, SessionState};
+use zklockbench_zk::SessionState;
 
 pub const ARTICLE: &str = "article";
 

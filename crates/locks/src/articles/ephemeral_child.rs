@@ -1,14 +1,9 @@
 //! `ephemeral-child`: one child of one directory; all contenders race to create it and watch the directory.
 
-use async_trait::async_trait;
-
 use super::ephemeral_node::Race;
 use crate::after::RACES;
+use crate::prelude::*;
 use crate::queue::directories::create_unless_there;
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
-use zklockbench_core::measure::RequestKind::{Create, GetChildrenWatch};
-use zklockbench_zk::{Failure, NodeKind, Session};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -2,16 +2,10 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use crate::after::{ListReplyLost, Never, RACES, TimedOutInBackOff};
+use crate::prelude::*;
 use crate::queue::node::{if_there, watch_data};
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
-use zklockbench_core::catalog::{
-    BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
-};
-use zklockbench_core::measure::RequestKind::{ExistsWatch, GetDataWatch};
-use zklockbench_zk::{Failure, NodeKind, NodeStat, Session, Watch};
+use zklockbench_zk::NodeStat;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

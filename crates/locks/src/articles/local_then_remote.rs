@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::after::GOES_ON;
 use crate::curator::mutex::CuratorMutex;
 use crate::in_process::InProcess;
-use crate::queue::retry::{self, Retry};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of};
-use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Param, ParamKind, Protection, joined};
-use zklockbench_zk::{Failure, Session};
+use crate::prelude::*;
+use crate::queue::retry::{self};
 
 const TASKS: u64 = 4;
 

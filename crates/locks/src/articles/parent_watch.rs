@@ -1,18 +1,11 @@
 //! `parent-watch`: every waiter watches the whole queue.
 
-use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::class::{self, WATCHING_CLASS};
 use crate::after::ENDS;
-use crate::queue::joining::{Joined, Joining};
-use crate::queue::{Habits, Queue, Watches};
+use crate::prelude::*;
 use crate::wait::{FLAG_INTERVAL, Flag, WAKE};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
-use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use zklockbench_core::clock;
-use zklockbench_core::measure::RequestKind::{Create, Delete, GetChildrenWatch};
-use zklockbench_zk::{Failure, Session, Watch, runtime};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use rand::Rng;
 
 use super::class::{self, CLASS};
 use crate::after::{After, ENDS, Never, TimedOutInBackOff, WatchReplyLost};
-use crate::queue::joining::{Joined, Joining};
-use crate::queue::{Habits, Queue, Waiter, Wakes, WatchOn, Watches};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy, has_word};
-use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use zklockbench_core::clock;
-use zklockbench_core::measure::RequestKind::{Create, Delete};
-use zklockbench_zk::{EventKind, Failure, Session};
+use crate::prelude::*;
+use crate::queue::{Waiter, Wakes, WatchOn};
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -2,18 +2,12 @@
 
 use std::future::pending;
 
-use async_trait::async_trait;
-
 use super::class::{self, Seen, WATCHING_CLASS as CLASS};
 use crate::after::{ENDS, ENDS_BY_COUNT};
-use crate::queue::joining::{COUNT, JOIN, Joined, Joining, is_count};
-use crate::queue::{Habits, Queue, Watches, fired};
+use crate::prelude::*;
+use crate::queue::fired;
+use crate::queue::joining::COUNT;
 use crate::wait::{FLAG_INTERVAL, Flag, WAKE};
-use crate::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
-use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use zklockbench_core::clock;
-use zklockbench_core::measure::RequestKind::{ExistsWatch, GetDataWatch};
-use zklockbench_zk::{EventKind, Failure, Session};
 
 const PREFIX: &str = "n-";
 /// Largest queue length, including the contender's own node, for which the count saves a list.

@@ -2,19 +2,12 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use crate::after::{
     DirectoryDeleted, ENDS, GoesOn, NoDirectory, OwnNodeDeleted, TimedOut, TimesOutAndLeaves, WithoutNode,
 };
+use crate::prelude::*;
 use crate::queue::directories::make_directory;
-use crate::queue::joining::Joining;
-use crate::queue::{Habits, Queue, Waiter, Wakes, WatchOn, Watches, fired};
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
-use zklockbench_core::clock;
-use zklockbench_core::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use zklockbench_zk::{EventKind, Failure, Names, Session, runtime};
+use crate::queue::{Waiter, Wakes, WatchOn, fired};
 
 /// Prefix that the class gives to every node.
 const PREFIX: &str = "mutex_lock_";

@@ -2,10 +2,8 @@
 
 use super::shared_predecessor_watch::SharedWatch;
 use crate::after::ENDS;
-use crate::queue::Watches;
+use crate::prelude::*;
 use crate::queue::sides::READ_WRITE;
-use crate::{Entry, LockConfig, cost};
-use zklockbench_core::catalog::LockCard;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -1,15 +1,8 @@
 //! `shared-predecessor-watch`: readers share the lock; each waiter watches only the node it waits for.
 
-use async_trait::async_trait;
-
 use crate::after::ENDS;
-use crate::queue::joining::Joining;
+use crate::prelude::*;
 use crate::queue::sides::{BARE, READ_WRITE, Watched};
-use crate::queue::{Habits, Queue, Watches};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost};
-use zklockbench_core::catalog::{LockCard, Mode};
-use zklockbench_core::measure::RequestKind::GetDataWatch;
-use zklockbench_zk::Session;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

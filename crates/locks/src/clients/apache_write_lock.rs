@@ -3,18 +3,13 @@
 use std::mem::replace;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use crate::after::{
     ConnectionLoss, CreatesExhausted, DeleteReplyLost, DeleteRequestLost, Fails, FailsAndLeaves, GOES_ON,
 };
+use crate::prelude::*;
 use crate::queue::directories::make_directory;
 use crate::queue::protection::node_named;
 use crate::wait::AnyEvent;
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
-use zklockbench_core::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use zklockbench_zk::{Failure, Session, Watch};
 
 const NODE_DATA: &[u8] = &[0x12, 0x34];
 const TRIES: u32 = 10;

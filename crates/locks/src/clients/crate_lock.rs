@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use crate::after::{
     ConnectionLoss, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, Fails, GoesOn, ListReplyLost,
     TimedOutInBackOff, TimesOut, WatchReplyLost,
 };
+use crate::prelude::*;
 use crate::queue::protection::{MarkedName, delete_marked};
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use zklockbench_core::catalog::{Guarantees, LockCard, Mode};
-use zklockbench_zk::{Created, Failure, Session, counter, runtime, sequence_of};
+use zklockbench_zk::{Created, counter, sequence_of};
 
 /// Number of yields before the contender's own node is searched for: enough for the library to send its
 /// deletion.

@@ -1,20 +1,12 @@
 //! `go-zookeeper`: the Go client's Lock.
 
-use async_trait::async_trait;
-
 use crate::after::{
     ConnectionLoss, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, FailsAndLeaves, GoesOn,
     ListReplyLost, NoDirectory, OwnNodeDeleted, TimedOutInBackOff, WatchReplyLost, WithoutNode,
 };
+use crate::prelude::*;
 use crate::queue::directories::make_from_top;
-use crate::queue::joining::{Joined, Joining};
 use crate::queue::protection::{MarkedName, find_marked};
-use crate::queue::retry::Retry;
-use crate::queue::{Habits, Queue};
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Protection};
-use zklockbench_core::measure::RequestKind::GetDataWatch;
-use zklockbench_zk::{Failure, Names, Session};
 
 /// Number of creates whose replies may be lost, and of joins before the parents count as impossible to
 /// create.

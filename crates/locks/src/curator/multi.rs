@@ -1,16 +1,9 @@
 //! `curator-multi`: Apache Curator's InterProcessMultiLock.
 
-use async_trait::async_trait;
-
 use super::mutex::CuratorMutex;
 use crate::after::GOES_ON;
-use crate::queue::retry::{self, Retry};
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of, has_word};
-use zklockbench_core::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
-};
-use zklockbench_core::clock;
-use zklockbench_zk::{Failure, Session};
+use crate::prelude::*;
+use crate::queue::retry::{self};
 
 /// Default number of members.
 pub const MEMBERS: u64 = 3;

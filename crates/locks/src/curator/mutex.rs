@@ -2,19 +2,12 @@
 
 use std::pin::Pin;
 
-use async_trait::async_trait;
-
 use super::queue::{CuratorQueue, SHARED_OBJECT};
 use super::revocation;
+use crate::HoldOver;
 use crate::after::GOES_ON;
-use crate::queue::joining::{JOIN, is_count};
-use crate::queue::retry::{self, Retry};
-use crate::{Acquired, Entry, Held, HoldOver, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
-use zklockbench_core::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, ParamValue, Params, Protection, joined,
-};
-use zklockbench_core::measure::RequestKind::{CheckWatches, GetChildren, GetDataWatch};
-use zklockbench_zk::{Failure, Session};
+use crate::prelude::*;
+use crate::queue::retry::{self};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

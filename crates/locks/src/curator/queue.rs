@@ -11,14 +11,10 @@ use tokio::sync::Notify;
 
 use super::revocation::Revocation;
 use crate::in_process::InProcess;
-use crate::queue::joining::{JOIN, Joining};
-use crate::queue::retry::Retry;
-use crate::queue::{Habits, Queue, Waiter, Wakes, WatchOn, fired};
+use crate::prelude::*;
+use crate::queue::{Waiter, Wakes, WatchOn, fired};
 use crate::wait::AnyEvent;
-use crate::{AcquireError, Acquired, LockConfig, Patience, QueueNode};
-use zklockbench_core::catalog::{Param, ParamKind, Protection};
 use zklockbench_core::locked::locked;
-use zklockbench_zk::{EventKind, Failure, Names, Session, runtime};
 
 /// Curator's default node data: the address of the client's host, as text.
 pub const DATA: &[u8] = b"127.0.0.1";

@@ -1,18 +1,11 @@
 //! `curator-read-write`: Apache Curator's InterProcessReadWriteLock.
 
-use async_trait::async_trait;
-
 use super::queue::{CuratorQueue, DATA};
 use crate::after::GOES_ON;
-use crate::queue::Queue;
-use crate::queue::joining::{JOIN, is_count};
+use crate::prelude::*;
 use crate::queue::protection::MarkedName;
 use crate::queue::retry;
 use crate::queue::sides::{READ_WRITE, Sides, Watched};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection, joined};
-use zklockbench_core::measure::RequestKind::GetDataWatch;
-use zklockbench_zk::{Failure, Names, NodeKind, Session};
 
 const SIDES: Sides = Sides { read: "__READ__", write: "__WRIT__" };
 

@@ -3,12 +3,9 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::prelude::*;
 use crate::queue::node::if_there;
-use crate::queue::retry::Retry;
-use crate::{Acquired, LockConfig, QueueNode};
-use zklockbench_core::catalog::{Choice, Param, ParamKind};
-use zklockbench_core::clock::{self, Stamp};
-use zklockbench_zk::{EventKind, Failure, Session, Watch, sequence_of};
+use zklockbench_zk::sequence_of;
 
 /// Data that the holder's node is overwritten with.
 const MESSAGE: &[u8] = b"__REVOKE__";

@@ -3,24 +3,14 @@
 
 use std::mem::take;
 
-use async_trait::async_trait;
-
 use super::mutex::CuratorMutex;
 use super::queue::protected;
 use crate::after::{After, DirectoryDeleted, Fails, GOES_ON, NoNode};
+use crate::prelude::*;
 use crate::queue::directories::{create_unless_there, in_containers};
-use crate::queue::joining::Joining;
 use crate::queue::protection::leave_for_certain;
-use crate::queue::retry::{self, Retry};
+use crate::queue::retry::{self};
 use crate::wait::AnyEvent;
-use crate::{
-    AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of, has_word,
-};
-use zklockbench_core::catalog::{
-    BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
-};
-use zklockbench_core::measure::RequestKind::{Create, GetDataWatch};
-use zklockbench_zk::{Failure, NodeKind, Session, Watch};
 
 const COUNT_NODE: &str = "count-node";
 

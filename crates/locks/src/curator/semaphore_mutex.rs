@@ -1,9 +1,8 @@
 //! `curator-semaphore-mutex`: Apache Curator's InterProcessSemaphoreMutex.
 
 use super::semaphore::{AFTER, CuratorSemaphore, GUARANTEES};
+use crate::prelude::*;
 use crate::queue::retry;
-use crate::{Entry, LockConfig, cost};
-use zklockbench_core::catalog::{Guarantees, Holders, LockCard};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

@@ -2,22 +2,13 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use rand::Rng;
 
 use crate::after::{After, CreatesExhausted, DirectoryDeleted, Fails, GOES_ON, GoesOn, NoNode};
+use crate::prelude::*;
 use crate::queue::directories::make_from_leaf;
-use crate::queue::joining::{Joined, Joining};
 use crate::queue::protection::{delete_marked, node_named};
-use crate::queue::{Habits, Queue};
 use crate::wait::{AnyEvent, BLOCKING, blocks, cost_of_tries};
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use zklockbench_core::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
-};
-use zklockbench_core::clock;
-use zklockbench_core::measure::RequestKind::{Exists, GetDataWatch};
-use zklockbench_zk::{Failure, Names, NodeKind, Session, runtime};
 
 /// Pattern before the number in the names of kazoo's own locks.
 pub const OWN_PATTERN: &str = "__lock__";

@@ -1,12 +1,8 @@
 //! `kazoo-read-write`: the read and the write lock of kazoo, the Python client.
 
-use async_trait::async_trait;
-
 use super::lock::{AFTER, Kazoo, OWN_PATTERN, batch_cost};
+use crate::prelude::*;
 use crate::queue::sides::READ_WRITE;
-use crate::{Acquired, Entry, Held, LockConfig, Patience, Strategy};
-use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Protection};
-use zklockbench_zk::{Failure, Session};
 
 /// Pattern before the number in the names of readers; writers have that of kazoo's plain lock.
 const READ_PATTERN: &str = "__rlock__";

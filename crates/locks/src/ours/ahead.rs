@@ -1,18 +1,10 @@
 //! `ahead`: each waiter watches the two nodes before it, and so knows in advance when the next release admits
 //! it.
 
-use async_trait::async_trait;
-
 use crate::after::{After, DirectoryDeleted, GOES_ON_BY_ONE_NODE, OwnNodeDeleted, WithoutNode};
 use crate::curator::queue::DATA;
-use crate::queue::joining::{COUNT, JOIN, Joining, is_count};
-use crate::queue::retry::Retry;
-use crate::queue::{Habits, Queue};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use zklockbench_core::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
-};
-use zklockbench_zk::{Failure, Names, Session};
+use crate::prelude::*;
+use crate::queue::joining::COUNT;
 
 const HABITS: Habits = Habits { keeps_watches: true, trusts_deletion: true, ..Habits::patient(Retry::USUAL) };
 

@@ -1,17 +1,14 @@
 //! `atomic-multi`: several locks, whose queues are all joined in one transaction.
 
-use async_trait::async_trait;
 use futures_util::future::{join, try_join_all};
 
 use crate::after::GOES_ON_BY_ONE_NODE;
 use crate::curator::multi::{MEMBERS, PARAMS, directories};
+use crate::prelude::*;
 use crate::queue::directories::make_from_leaf;
 use crate::queue::node::{if_there, watch_data};
 use crate::queue::protection::{LateCreates, MarkedName, created_or_found, node_named};
-use crate::queue::retry::Retry;
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
-use zklockbench_core::catalog::{Guarantees, LockCard, Mode, Protection};
-use zklockbench_zk::{Failure, Names, NodeKind, Op, Session};
+use zklockbench_zk::Op;
 
 const RETRY: Retry = Retry::USUAL;
 

@@ -3,19 +3,14 @@
 use std::cell::Cell;
 use std::mem::take;
 
-use async_trait::async_trait;
 use futures_util::future::join;
 
 use crate::after::{DirectoryDeleted, ENDS, ENDS_BY_COUNT, Fails, OwnNodeMissing};
-use crate::queue::joining::{COUNT, JOIN, Joined, Joining, Lately, is_count};
+use crate::prelude::*;
+use crate::queue::joining::{COUNT, Lately};
 use crate::queue::node::{if_there, watch_data};
 use crate::wait::{AnyEvent, blocks, cost_of_tries};
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use zklockbench_core::measure::RequestKind::{
-    Create, Delete, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
-};
-use zklockbench_zk::{EventKind, Failure, Names, Op, Session, Watch};
+use zklockbench_zk::Op;
 
 const PREFIX: &str = "n-";
 /// Largest queue length, including the contender's own node, for which the count saves requests.

@@ -7,24 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::after::GOES_ON;
 use crate::curator::queue::CuratorQueue;
 use crate::in_process::InProcess;
+use crate::prelude::*;
 use crate::queue::protection::leave_for_certain;
-use crate::queue::retry::{self, Retry};
-use crate::{
-    Acquired, Entry, Held, HoldOver, LockConfig, Patience, QueueNode, Strategy, cost, count_of, duration_of,
-};
-use zklockbench_core::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
-};
-use zklockbench_core::clock::{self, Stamp};
+use crate::queue::retry::{self};
+use crate::{HoldOver, duration_of};
 use zklockbench_core::locked::locked;
-use zklockbench_zk::{Failure, Session, SessionState, runtime};
+use zklockbench_zk::SessionState;
 
 const CONTENDERS: u64 = 10;
 const TURNS: u64 = 10;

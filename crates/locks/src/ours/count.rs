@@ -2,10 +2,9 @@
 
 use super::baton::{self, Baton, RELEASE};
 use crate::after::ENDS_BY_COUNT;
+use crate::prelude::*;
 use crate::queue::joining::COUNTING;
 use crate::wait::BLOCKING;
-use crate::{Entry, LockConfig};
-use zklockbench_core::catalog::{Guarantees, LockCard};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

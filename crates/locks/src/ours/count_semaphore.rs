@@ -3,11 +3,8 @@
 use super::ahead::{Ahead, joining};
 use crate::after::GOES_ON_BY_ONE_NODE;
 use crate::curator::semaphore::LEASES;
-use crate::queue::joining::{COUNTING, Joining, is_count};
-use crate::queue::retry::Retry;
-use crate::queue::{Habits, Queue};
-use crate::{Entry, LockConfig, cost, count_of};
-use zklockbench_core::catalog::{BatchCost, Guarantees, Holders, LockCard, Params, Protection};
+use crate::prelude::*;
+use crate::queue::joining::COUNTING;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

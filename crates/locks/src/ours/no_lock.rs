@@ -1,10 +1,6 @@
 //! `no-lock`: the negative control. Every acquire succeeds at once.
 
-use async_trait::async_trait;
-
-use crate::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy};
-use zklockbench_core::catalog::{BatchCost, Guarantees, LockCard, Mode};
-use zklockbench_zk::{Failure, Session, runtime};
+use crate::prelude::*;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {

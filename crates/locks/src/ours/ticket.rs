@@ -1,13 +1,9 @@
 //! `ticket`: the lock's own data name the number released last, so contenders rarely list the queue.
 
-use async_trait::async_trait;
-
 use crate::after::{ENDS, OwnNodeDeleted, WithoutNode};
+use crate::prelude::*;
 use crate::queue::node::{if_there, watch_data};
-use crate::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use zklockbench_core::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
-use zklockbench_core::measure::RequestKind::{Create, GetData, GetDataWatch, Multi};
-use zklockbench_zk::{Failure, NodeStat, Op, Session, sequence_of};
+use zklockbench_zk::{NodeStat, Op, sequence_of};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
