@@ -60,7 +60,7 @@ impl Strategy for Queue {
                 break;
             }
             if let Err(ended) = patience.sleep(Duration::from_millis(5)).await {
-                return Err(node.give_up(session, ended.into()).await);
+                return Err(node.give_up(session, ended).await);
             }
         }
         Ok(Held::by(node))

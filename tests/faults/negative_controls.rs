@@ -177,7 +177,7 @@ impl Strategy for Broken {
                 break;
             }
             if let Err(ended) = patience.wait(queue.changed()).await {
-                return Err(node.give_up(session, ended.into()).await);
+                return Err(node.give_up(session, ended).await);
             }
         }
         if self.flaw == Flaw::GivesUpItsNode {

@@ -137,7 +137,7 @@ impl Contender {
         if self.shared.spec.load == Load::Batch {
             let mut arrivals = signals.arrivals.subscribe();
             signals.drain.run_until_cancelled(arrivals.wait_for(|open| *open > self.id)).await?.ok()?;
-            self.pace.done_without_thinking(clock::now());
+            self.pace.pause(clock::now(), Duration::ZERO);
         } else {
             self.pace.begin(start, &self.shared.spec, self.id);
         }

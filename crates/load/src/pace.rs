@@ -78,12 +78,8 @@ impl Pace {
         self.next = at + clock::micros(self.kind.think.sample(&mut self.rng));
     }
 
-    /// Sets the next start to `at`: in a batch, the conductor decides.
-    pub fn done_without_thinking(&mut self, at: Stamp) {
-        self.next = at;
-    }
-
-    /// Pauses after an error, so that a broken ensemble is not flooded.
+    /// Pauses before the next start: after an error, so that a broken ensemble is not flooded. In a batch, the conductor
+    /// decides, and there is no pause.
     pub fn pause(&mut self, at: Stamp, pause: Duration) {
         self.next = at + clock::micros(pause);
     }

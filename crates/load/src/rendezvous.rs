@@ -350,10 +350,7 @@ impl Rendezvous {
     }
 
     /// Repeats a request after each lost connection, as long as the session may be alive.
-    async fn asked<T, F: Future<Output = Result<T, ClientError>>>(
-        &self,
-        ask: impl Fn() -> F,
-    ) -> Result<T, ClientError> {
+    async fn asked<T>(&self, ask: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
         loop {
             match ask().await {
                 Err(ClientError::ConnectionLoss) if !self.client.state().is_terminated() => {

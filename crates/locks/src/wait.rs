@@ -1,6 +1,5 @@
 //! Waits: their early ends, the events that wake Java clients, and polling a flag.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;

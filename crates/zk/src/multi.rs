@@ -1,8 +1,6 @@
 //! Several writes in one transaction; and a check that an ensemble's replies to them contain what locks that
 //! join by count rely on.
 
-use std::future::Future;
-
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, MultiWriteResult, Stat};
 
 use super::session::{Created, Session};

@@ -4,7 +4,6 @@
 //! intercepts that wake-up: it records the time and then passes the wake-up on. The time until the contender
 //! runs is the generator's own dispatch lag, measured on every sample.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -173,25 +172,15 @@ impl Armed {
     ) -> Self {
         let mut armed =
             Self { delivery: Box::pin(watcher.changed()), stamp, path, child: arm.is_some(), arm };
-        // The first poll registers the waker, so that the delivery is stamped from now on. A delivery that is
-        // already there is kept for `poll` and stamped with the present time.
-        if armed.is_fired_on_registration() {
+        // The first poll registers the waker, so that the delivery is stamped from now on. The library's watcher cannot be
+        // checked without consuming the event: an event that is already there is kept as a ready delivery, and stamped
+        // with the present time.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(event) = armed.stamp.poll(armed.delivery.as_mut(), &mut context) {
+            armed.delivery = Box::pin(std::future::ready(event));
             Waker::from(Arc::clone(&armed.stamp)).wake();
         }
         armed
-    }
-
-    fn is_fired_on_registration(&mut self) -> bool {
-        // The library's watcher cannot be checked without consuming the event; the event is kept as a ready
-        // delivery.
-        let waker = Waker::noop();
-        match self.stamp.poll(self.delivery.as_mut(), &mut Context::from_waker(waker)) {
-            Poll::Pending => false,
-            Poll::Ready(event) => {
-                self.delivery = Box::pin(std::future::ready(event));
-                true
-            }
-        }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, awaited: bool) -> Poll<Notification> {

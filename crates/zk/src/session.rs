@@ -5,7 +5,7 @@
 //! counted and timed.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    pub fn delete<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
+    pub fn delete(&self, path: &str) -> impl Future<Output = Result<(), Failure>> {
         self.0.note_deletion(path);
         let sent = self.sending(RequestKind::Delete, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.delete(path, None), |()| wire::EMPTY_REPLY);
@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    pub fn get_children<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<Names, Failure>> + 'a {
+    pub fn get_children(&self, path: &str) -> impl Future<Output = Result<Names, Failure>> {
         let sent = self.sending(RequestKind::GetChildren, path, wire::read(path));
         let client = &self.0.client;
         let reply = self.metered(sent, client.list_names(path), wire::children);
@@ -164,10 +164,10 @@ impl Session {
     }
 
     /// The names of a node's children, and a watch on their next change.
-    pub fn get_children_and_watch<'a>(
-        &'a self,
-        path: &'a str,
-    ) -> impl Future<Output = Result<(Names, Watch), Failure>> + 'a {
+    pub fn get_children_and_watch(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Names, Watch), Failure>> {
         let sent = self.sending(RequestKind::GetChildrenWatch, path, wire::read(path));
         let client = &self.0.client;
         let reply = self.metered(sent, client.list_and_watch_names(path), |(names, _)| wire::children(names));
@@ -179,10 +179,7 @@ impl Session {
         }
     }
 
-    pub fn get_data<'a>(
-        &'a self,
-        path: &'a str,
-    ) -> impl Future<Output = Result<(Vec<u8>, NodeStat), Failure>> + 'a {
+    pub fn get_data(&self, path: &str) -> impl Future<Output = Result<(Vec<u8>, NodeStat), Failure>> {
         let sent = self.sending(RequestKind::GetData, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.get_data(path), |(data, _)| wire::data(data));
         async move {
@@ -193,10 +190,7 @@ impl Session {
     }
 
     /// A node's data, and a watch on the node. An absent node is [`Failure::NoNode`] and sets no watch.
-    pub fn get_data_and_watch<'a>(
-        &'a self,
-        path: &'a str,
-    ) -> impl Future<Output = Result<(Vec<u8>, Watch), Failure>> + 'a {
+    pub fn get_data_and_watch(&self, path: &str) -> impl Future<Output = Result<(Vec<u8>, Watch), Failure>> {
         let sent = self.sending(RequestKind::GetDataWatch, path, wire::read(path));
         let reply =
             self.metered(sent, self.0.client.get_and_watch_data(path), |(data, _, _)| wire::data(data));
@@ -207,10 +201,7 @@ impl Session {
         }
     }
 
-    pub fn exists<'a>(
-        &'a self,
-        path: &'a str,
-    ) -> impl Future<Output = Result<Option<NodeStat>, Failure>> + 'a {
+    pub fn exists(&self, path: &str) -> impl Future<Output = Result<Option<NodeStat>, Failure>> {
         let sent = self.sending(RequestKind::Exists, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.check_stat(path), stat_size);
         async move {
@@ -221,10 +212,10 @@ impl Session {
     }
 
     /// The stat of a node, and a watch on it; on an absent node the watch waits for its creation.
-    pub fn exists_and_watch<'a>(
-        &'a self,
-        path: &'a str,
-    ) -> impl Future<Output = Result<(Option<NodeStat>, Watch), Failure>> + 'a {
+    pub fn exists_and_watch(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Option<NodeStat>, Watch), Failure>> {
         let sent = self.sending(RequestKind::ExistsWatch, path, wire::read(path));
         let reply = self.metered(sent, self.0.client.check_and_watch_stat(path), |(stat, _)| stat_size(stat));
         async move {
@@ -234,11 +225,7 @@ impl Session {
         }
     }
 
-    pub fn set_data<'a>(
-        &'a self,
-        path: &'a str,
-        data: &[u8],
-    ) -> impl Future<Output = Result<NodeStat, Failure>> + 'a {
+    pub fn set_data(&self, path: &str, data: &[u8]) -> impl Future<Output = Result<NodeStat, Failure>> {
         let sent = self.sending(RequestKind::SetData, path, wire::set_data(path, data));
         let reply = self.metered(sent, self.0.client.set_data(path, data, None), |_| wire::STAT_REPLY);
         async move { reply.await.map(|stat| NodeStat::from(&stat)) }
@@ -246,7 +233,7 @@ impl Session {
 
     /// Asks the server whether this session has a watch on that node, as Curator does before it forgets a watch.
     /// Nothing is removed.
-    pub fn check_watches<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<bool, Failure>> + 'a {
+    pub fn check_watches(&self, path: &str) -> impl Future<Output = Result<bool, Failure>> {
         let sent = self.sending(RequestKind::CheckWatches, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.check_watches(path), |()| wire::EMPTY_REPLY);
         async move {
@@ -259,7 +246,7 @@ impl Session {
     }
 
     /// Waits until the session's server has applied everything that the leader had committed.
-    pub fn sync<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<(), Failure>> + 'a {
+    pub fn sync(&self, path: &str) -> impl Future<Output = Result<(), Failure>> {
         let sent = self.sending(RequestKind::Sync, path, wire::read(path) - 1);
         self.metered(sent, self.0.client.sync(path), |()| wire::EMPTY_REPLY + 4)
     }
@@ -297,7 +284,7 @@ impl Session {
     /// requests, but is neither counted, timed, nor recorded as an observation. Returns the latest
     /// transaction that left a trace in the node, including changes of its children. `None` without an answer
     /// or a node.
-    pub fn look_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
+    pub fn look_beside(&self, path: &str) -> impl Future<Output = Option<i64>> {
         // Relative to another program's session, the order of requests would be unknown.
         let looking = self.0.foreign.is_none().then(|| self.0.client.check_stat(path));
         async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
@@ -318,7 +305,7 @@ impl Session {
 
     /// Writes to a node on behalf of the suite, like [`Session::look_beside`]. Returns the transaction of the
     /// write.
-    pub fn write_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
+    pub fn write_beside(&self, path: &str) -> impl Future<Output = Option<i64>> {
         let writing = self.0.client.set_data(path, &[], None);
         async move { writing.await.ok().map(|stat| stat.mzxid) }
     }
@@ -461,16 +448,12 @@ impl Session {
     }
 
     /// Awaits the reply to a request that was already sent.
-    pub(super) async fn metered<'a, T: 'a, F, S>(
-        &'a self,
+    pub(super) async fn metered<T>(
+        &self,
         sent: Begun,
-        request: F,
-        size: S,
-    ) -> Result<T, Failure>
-    where
-        F: Future<Output = Result<T, ClientError>> + 'a,
-        S: Fn(&T) -> u64 + 'a,
-    {
+        request: impl Future<Output = Result<T, ClientError>>,
+        size: impl Fn(&T) -> u64,
+    ) -> Result<T, Failure> {
         let waker = self.0.take_waker();
         let reply = {
             let mut request = pin!(request);

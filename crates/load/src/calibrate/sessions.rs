@@ -140,13 +140,10 @@ async fn on_server(
 }
 
 /// Times a request until the arrival of its reply, in microseconds, excluding the lag of this thread.
-pub(super) async fn timed<T, Reply>(
+pub(super) async fn timed<T>(
     session: &Session,
-    request: impl FnOnce() -> Reply,
-) -> Result<(T, u64), Failure>
-where
-    Reply: Future<Output = Result<T, Failure>>,
-{
+    request: impl AsyncFnOnce() -> Result<T, Failure>,
+) -> Result<(T, u64), Failure> {
     let _ = session.take_lag_us();
     let begun = clock::now();
     let reply = request().await?;

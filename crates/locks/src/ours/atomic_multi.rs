@@ -121,7 +121,7 @@ impl AtomicMulti {
     }
 
     /// Lists all members; the requests are sent by the call itself.
-    fn list<'a>(&'a self, session: &'a Session) -> impl Future<Output = Result<Lists, Failure>> + use<'a> {
+    fn list(&self, session: &Session) -> impl Future<Output = Result<Lists, Failure>> {
         try_join_all(self.members.iter().map(|member| session.get_children(member)))
     }
 

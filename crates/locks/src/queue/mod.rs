@@ -268,10 +268,7 @@ impl<W: Wakes> Queue<W> {
         Ok(watch.map(|watch| WatchOn { path, watch }))
     }
 
-    async fn again<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
-        request: impl Fn() -> F,
-    ) -> Result<T, Failure> {
+    async fn again<T>(&self, request: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
         self.habits.retry.unwrap_or(Retry::NEVER).around(request).await
     }
 

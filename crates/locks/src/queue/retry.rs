@@ -114,10 +114,7 @@ impl Retry {
     }
 
     /// Sends a request, and resends it after each retryable failure.
-    pub async fn around<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
-        request: impl Fn() -> F,
-    ) -> Result<T, Failure> {
+    pub async fn around<T>(&self, request: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut tries = self.tries();
         loop {
             match request().await {
