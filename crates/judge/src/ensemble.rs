@@ -48,6 +48,7 @@ struct EnsembleView<'a> {
 }
 
 /// One lock as the ensemble saw it.
+#[derive(Default)]
 struct LockView {
     by_clock: NodeHolds,
     by_zxid: LockHolds,
@@ -66,14 +67,8 @@ const RELEASES_KEPT: usize = 512;
 
 impl LockView {
     fn new(kind: LockKind) -> Self {
-        Self {
-            by_clock: NodeHolds::new(kind),
-            by_zxid: LockHolds::new(kind),
-            called: HashMap::new(),
-            inside: HashMap::new(),
-            released: VecDeque::new(),
-            deleted_before: 0,
-        }
+        let (by_clock, by_zxid) = (NodeHolds::new(kind), LockHolds::new(kind));
+        Self { by_clock, by_zxid, ..Self::default() }
     }
 
     /// Several contenders may hold the lock through one node in succession; only the last one releases the node.

@@ -101,10 +101,8 @@ pub fn judge(
     let queued_us = begin.queued_us.zip(end.queued_us).map(|(begin, end)| end.saturating_sub(begin));
     let run_queue_share = queued_us.map(|us| us as f64 / wall_us as f64);
     let each = threads.max(1) as f64;
-    let occupied = Occupied {
-        running: cpu_us as f64 / wall_us as f64 / each,
-        queued: run_queue_share.unwrap_or(0.0) / each,
-    };
+    let running = cpu_us as f64 / wall_us as f64 / each;
+    let queued = run_queue_share.unwrap_or(0.0) / each;
     let lateness = recorder.histogram(Measure::Lateness);
     let lateness_p99_us = (!lateness.is_empty()).then(|| lateness.value_at_quantile(0.99));
     let turn_us = recorder.histogram(Measure::Service).mean() + clock::micros(hold) as f64;
@@ -126,7 +124,7 @@ pub fn judge(
             .and_then(invalid_by_lag)
             .or_else(|| invalid_by_holds(hold_share?, overshoot_us))
             .or_else(|| invalid_by_lateness(lateness, turn_us))
-            .or_else(|| invalid_by_processor(arrived?, recorder.measured.acquired(), &occupied)),
+            .or_else(|| invalid_by_processor(arrived?, recorder.measured.acquired(), running, queued)),
     }
 }
 
@@ -177,25 +175,20 @@ fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
     })
 }
 
-/// Share of the time in which a generator's thread had no time for other work.
-struct Occupied {
-    running: f64,
-    /// Runnable, while other programs had the processors.
-    queued: f64,
-}
-
 /// Share of the time above which busy generator threads may have limited the throughput.
 const OCCUPIED_AT_MOST: f64 = 0.95;
 
-fn invalid_by_processor(arrived: &Arrived, acquired: u64, occupied: &Occupied) -> Option<String> {
+/// A generator's thread had no time for other work while it was running, and while it was runnable and other programs had the
+/// processors.
+fn invalid_by_processor(arrived: &Arrived, acquired: u64, running: f64, queued: f64) -> Option<String> {
     let missed = (acquired as f64) < Arrived::ACHIEVED * arrived.offered as f64;
-    (missed && occupied.running + occupied.queued > OCCUPIED_AT_MOST).then(|| {
+    (missed && running + queued > OCCUPIED_AT_MOST).then(|| {
         format!(
             "{acquired} of {} arrivals were served in time, while the load generator's threads ran {:.0} % of \
              the time and waited for a processor {:.0} %; use more generator threads (--threads) or another host",
             arrived.offered,
-            100.0 * occupied.running,
-            100.0 * occupied.queued
+            100.0 * running,
+            100.0 * queued
         )
     })
 }
@@ -208,9 +201,7 @@ mod tests {
     #[test]
     fn missed_rate_is_the_generators_fault_only_if_it_was_busy() {
         let arrived = Arrived { offered: 1_000, ..Arrived::default() };
-        let judged = |acquired, running, queued| {
-            invalid_by_processor(&arrived, acquired, &Occupied { running, queued })
-        };
+        let judged = |acquired, running, queued| invalid_by_processor(&arrived, acquired, running, queued);
         assert_eq!(judged(500, 0.4, 0.1), None, "the lock's own");
         assert_eq!(judged(990, 0.99, 0.0), None, "nothing was missed");
         let why = judged(500, 0.99, 0.0).unwrap();

@@ -11,7 +11,7 @@
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within the tolerated limits.
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -195,14 +195,12 @@ async fn describe(
         return if shared.has_faults() { stuck } else { Vec::new() };
     };
     let mut queues: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
+    for lock in stuck.iter().map(|one| one.lock).collect::<BTreeSet<_>>() {
+        queues.insert(lock, queue(&client, shared.lock_states[lock].queue()).await);
+    }
     for one in &mut stuck {
         let session = shared.controls[one.contender].session().map(|key| key.id());
-        let nodes: &[Node] = match queues.entry(one.lock) {
-            btree_map::Entry::Occupied(queue) => queue.into_mut(),
-            btree_map::Entry::Vacant(place) => {
-                place.insert(queue(&client, shared.lock_states[one.lock].queue()).await)
-            }
-        };
+        let nodes = &queues[&one.lock];
         let waiting_node = waiting_node(nodes, session);
         let directory =
             waiting_node.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
@@ -221,7 +219,7 @@ async fn describe(
 
 /// All nodes of a lock, ordered by directory and number.
 async fn queue(client: &Client, path: &str) -> Vec<Node> {
-    let mut nodes = nodes(client, path, NodesToRead::All, &AtomicU64::new(0)).await;
+    let mut nodes = nodes(client, path, false, &AtomicU64::new(0)).await;
     nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
     nodes
 }
@@ -279,7 +277,7 @@ impl Node {
 async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
     for lock_state in shared.lock_states.used() {
-        let firsts = nodes(&client, lock_state.queue(), NodesToRead::First, &shared.board.looked).await;
+        let firsts = nodes(&client, lock_state.queue(), true, &shared.board.looked).await;
         if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
             return Some(format!(
                 "the first node of the queue, {}, belongs to session 0x{:x}, which is not a contender's",
@@ -290,24 +288,16 @@ async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> 
     None
 }
 
-/// Nodes of a directory to read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum NodesToRead {
-    All,
-    /// The first node, and nodes that may be directories, with as few reads as possible because others are waiting.
-    First,
-}
-
-/// Ephemeral nodes in a lock's directory and its subdirectories. Adds the successful reads, which servers count, to
-/// `reads`.
-async fn nodes(client: &Client, path: &str, which: NodesToRead, reads: &AtomicU64) -> Vec<Node> {
+/// Ephemeral nodes in a lock's directory and its subdirectories: all, or only the first of each directory, with as few
+/// reads as possible because others are waiting. Adds the successful reads, which servers count, to `reads`.
+async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let Ok(now) = CaughtUp::with(client).await else { return nodes };
     let mut directories = vec![String::new()];
     while let Some(below) = directories.pop() {
         let Ok(mut names) = now.children(&format!("{path}{below}")).await else { continue };
         reads.fetch_add(1, Ordering::AcqRel);
-        if which == NodesToRead::First {
+        if only_first {
             names = lowest(&names).cloned().collect();
         }
         for name in names {
@@ -448,7 +438,7 @@ fn signs_of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> 
 /// Servers of versions that can leave a request unprocessed until the next one arrives. Servers that were kept awake
 /// are excluded: there, a request waits at most for the next read, which does not explain a longer outage.
 fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
-    let versions: std::collections::BTreeSet<&str> = servers
+    let versions: BTreeSet<&str> = servers
         .iter()
         .filter(|server| server.unread_us.is_none_or(|unread| unread >= lasted_us))
         .filter_map(|server| server.version.as_deref())

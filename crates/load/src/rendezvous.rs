@@ -181,7 +181,7 @@ impl Rendezvous {
     async fn register(&self, credentials: &Credentials) -> Result<(), Error> {
         let failed = |path: &str, error| refused(&self.target, "create", path, error);
         for path in [WORKERS_TOP.to_owned(), self.root.clone(), self.workers()] {
-            let made = self.make_with(&path, SHOWS_LIFE, CreateMode::Persistent).await;
+            let made = self.make(&path, SHOWS_LIFE, CreateMode::Persistent).await;
             made.map_err(|error| failed(&path, error))?;
         }
         let begun = self.released(JOIN);
@@ -263,7 +263,7 @@ impl Rendezvous {
     /// Sets the watches for the release, and then announces this worker.
     async fn announce(&self, name: &str) -> Result<Come, ClientError> {
         let path = format!("{}/{name}", self.root);
-        self.make(&path, CreateMode::Persistent).await?;
+        self.make(&path, &[], CreateMode::Persistent).await?;
         let come = if self.slice.leads() {
             Come::Leads(Ok(()))
         } else {
@@ -275,7 +275,7 @@ impl Rendezvous {
             }
             Come::Waits { released, lost }
         };
-        self.make(&format!("{path}/{}", self.slice.index), CreateMode::Ephemeral).await?;
+        self.make(&format!("{path}/{}", self.slice.index), &[], CreateMode::Ephemeral).await?;
         Ok(come)
     }
 
@@ -386,11 +386,7 @@ impl Rendezvous {
     }
 
     /// Creates a node; an existing one is not an error.
-    async fn make(&self, path: &str, mode: CreateMode) -> Result<(), ClientError> {
-        self.make_with(path, &[], mode).await
-    }
-
-    async fn make_with(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<(), ClientError> {
+    async fn make(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<(), ClientError> {
         let options = mode.with_acls(Acls::anyone_all());
         match self.asked(|| self.client.create(path, data, &options)).await {
             Ok(_) => {
@@ -406,8 +402,8 @@ impl Rendezvous {
     pub async fn stamp(&self, name: &str) {
         let path = format!("{}/{name}", self.root);
         // A missing stamp is reported when all are read.
-        let _ = self.make(&path, CreateMode::Persistent).await;
-        let _ = self.make(&format!("{path}/{}", self.slice.index), CreateMode::Persistent).await;
+        let _ = self.make(&path, &[], CreateMode::Persistent).await;
+        let _ = self.make(&format!("{path}/{}", self.slice.index), &[], CreateMode::Persistent).await;
     }
 
     /// Time between the workers' first and last stamp of that name on the leading server's clock, in whole
@@ -482,7 +478,7 @@ impl Meeting<'_> {
 impl Rendezvous {
     async fn tell(&self, name: &str, released: &Released) -> Result<(), ClientError> {
         let data = serde_json::to_vec(released).unwrap_or_default();
-        self.make_with(&self.released(name), &data, CreateMode::Persistent).await
+        self.make(&self.released(name), &data, CreateMode::Persistent).await
     }
 
     /// Waits for worker 0, which never leaves without a release unless it is lost.
