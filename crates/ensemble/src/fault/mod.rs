@@ -1,35 +1,18 @@
-//! Faults that are injected on purpose: one file per kind, with its card and its injection.
-//!
-//! A new kind needs a file and a line in `registry`.
+//! Faults that are injected on purpose: three tables with the card and the injection of each kind.
 
 mod aim;
-mod bandwidth;
-mod burst;
-mod clock_jump;
 mod contenders;
 mod counter_near_end;
-mod crash;
-mod delay;
-mod drop_reply;
-mod drop_request;
-mod expire;
 mod freeze;
-mod isolate;
-mod kill;
-mod lose_majority;
+mod on_connections;
+mod on_contenders;
+mod on_servers;
 mod outage;
 mod partition;
-mod pause;
 mod reach;
-mod refuse;
 mod registry;
-mod reset;
-mod restart;
 mod rolling_restart;
 mod schedule;
-mod slow_consumer;
-mod stall;
-mod wipe;
 mod wire;
 
 use std::future::Future;
@@ -43,7 +26,7 @@ use zklockbench_core::clock::Stamp;
 pub use contenders::{Admission, Contenders, CrashOrder, CrashOrders, Doing};
 pub use counter_near_end::NAME as COUNTER_NEAR_END;
 pub use reach::{FaultReach, InEffect};
-pub use registry::{FAULTS, cards, find, reference};
+pub use registry::{cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
 pub use wire::{REQUEST, requests};
 

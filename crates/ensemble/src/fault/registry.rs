@@ -1,45 +1,19 @@
-//! The list of faults, one line each, from whose cards `docs/reference/faults.md` is generated.
+//! The faults of all tables, from whose cards `docs/reference/faults.md` is generated.
 
-use super::{
-    FaultEntry, bandwidth, burst, clock_jump, counter_near_end, crash, delay, drop_reply, drop_request,
-    expire, freeze, isolate, kill, lose_majority, partition, pause, refuse, reset, restart, rolling_restart,
-    slow_consumer, stall, wipe,
-};
+use super::{FaultEntry, on_connections, on_contenders, on_servers};
 use zklockbench_core::catalog::fault::FaultCard;
 use zklockbench_core::units::capitalised;
 
-/// Every kind, in display order.
-pub const FAULTS: &[FaultEntry] = &[
-    kill::ENTRY,
-    restart::ENTRY,
-    rolling_restart::ENTRY,
-    pause::ENTRY,
-    wipe::ENTRY,
-    lose_majority::ENTRY,
-    counter_near_end::ENTRY,
-    isolate::ENTRY,
-    partition::ENTRY,
-    delay::ENTRY,
-    bandwidth::ENTRY,
-    stall::ENTRY,
-    reset::ENTRY,
-    refuse::ENTRY,
-    drop_reply::ENTRY,
-    drop_request::ENTRY,
-    crash::ENTRY,
-    freeze::ENTRY,
-    expire::ENTRY,
-    slow_consumer::ENTRY,
-    clock_jump::ENTRY,
-    burst::ENTRY,
-];
+fn faults() -> impl Iterator<Item = &'static FaultEntry> {
+    [on_servers::FAULTS, on_connections::FAULTS, on_contenders::FAULTS].into_iter().flatten()
+}
 
 pub fn cards() -> Vec<FaultCard> {
-    FAULTS.iter().map(|entry| entry.card).collect()
+    faults().map(|entry| entry.card).collect()
 }
 
 pub fn find(name: &str) -> Option<&'static FaultEntry> {
-    FAULTS.iter().find(|entry| entry.card.name == name)
+    faults().find(|entry| entry.card.name == name)
 }
 
 pub fn reference() -> String {
