@@ -102,11 +102,11 @@ impl OpenOrder {
 
     /// Orders that differ from a run with this prefix at one later choice, and whether the run itself was new, i.e. not
     /// equivalent to an earlier one. Uses the sleep sets of Godefroid's partial-order reduction.
-    pub fn alternatives(&self, run: &Outcome) -> (Vec<Self>, bool) {
+    pub fn alternatives(&self, choices: &[(Vec<Choice>, usize)]) -> (Vec<Self>, bool) {
         let mut open = Vec::new();
         let mut asleep = self.asleep.clone();
         let mut prefix = self.prefix.clone();
-        for (choices, made) in run.choices.iter().skip(self.prefix.len()) {
+        for (choices, made) in choices.iter().skip(self.prefix.len()) {
             let chosen = &choices[*made];
             // Every order from here on is equivalent to one that was already tried.
             if asleep.iter().any(|other| other.name == chosen.name) {
@@ -216,7 +216,7 @@ mod tests {
                 at[there[made].footprint.contender] += 1;
                 choices.push((there, made));
             }
-            let (further, is_new) = next.alternatives(&Outcome::of_choices(choices));
+            let (further, is_new) = next.alternatives(&choices);
             open.extend(further);
             runs += usize::from(is_new);
         }

@@ -63,20 +63,9 @@ enum Command {
     Thaw(usize),
     /// Ends all contenders.
     Clear(oneshot::Sender<()>),
-    Errand(Errand),
+    /// Asks for a client outside the contenders' network.
+    Outside(oneshot::Sender<Result<Client, Failure>>),
 }
-
-/// A request of the exploration itself, outside the contenders' network.
-#[derive(Debug)]
-enum Errand {
-    Create(String, Done<()>),
-    Delete(String, Done<()>),
-    /// Nodes below a path, with their sessions.
-    List(String, Done<Vec<(String, i64)>>),
-    RemoveAll(String, Done<()>),
-}
-
-type Done<T> = oneshot::Sender<Result<T, Failure>>;
 
 /// Handle of the contenders' thread. Dropping it ends them.
 #[derive(Debug)]
@@ -94,12 +83,8 @@ impl Cast {
         let (sender, reports) = unbounded_channel();
         let work = move || runtime::block_on(serve(lock, target, contenders, wanted, sender));
         let thread = std::thread::Builder::new().name("contenders".into()).spawn(work);
-        let thread = thread.map_err(|error| {
-            Error::environment(format!(
-                "cannot start a thread for contenders: \
-                {error}"
-            ))
-        })?;
+        let thread = thread
+            .map_err(|error| Error::environment(format!("cannot start a thread for contenders: {error}")))?;
         Ok(Self { commands: Some(commands), reports, thread: Some(thread) })
     }
 
@@ -142,19 +127,39 @@ impl Cast {
     }
 
     pub async fn create(&self, path: &str) -> Result<(), Failure> {
-        self.request(|done| Errand::Create(path.to_owned(), done)).await
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        self.outside().await?.create(path, &[], &options).await.map(drop).map_err(Failure::from)
     }
 
     pub async fn delete(&self, path: &str) -> Result<(), Failure> {
-        self.request(|done| Errand::Delete(path.to_owned(), done)).await
+        self.outside().await?.delete(path, None).await.map_err(Failure::from)
     }
 
+    /// All nodes at and below the path, with their sessions. Directories come before their children.
     pub async fn list(&self, path: &str) -> Result<Vec<(String, i64)>, Failure> {
-        self.request(|done| Errand::List(path.to_owned(), done)).await
+        let client = self.outside().await?;
+        let tree = CaughtUp::with(&client).await?;
+        let (mut nodes, mut paths) = (Vec::new(), vec![path.to_owned()]);
+        while let Some(path) = paths.pop() {
+            let Some(stat) = tree.stat(&path).await? else { continue };
+            if stat.num_children > 0 {
+                // A directory that was just deleted has no children.
+                let names = tree.children(&path).await.unwrap_or_default();
+                paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
+            }
+            nodes.push((path, stat.ephemeral_owner));
+        }
+        Ok(nodes)
     }
 
     pub async fn remove_all(&self, path: &str) -> Result<(), Failure> {
-        self.request(|done| Errand::RemoveAll(path.to_owned(), done)).await
+        for (path, _) in self.list(path).await?.into_iter().rev() {
+            match self.delete(&path).await {
+                Ok(()) | Err(Failure::NoNode) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
@@ -163,9 +168,10 @@ impl Cast {
         answer.await.ok()
     }
 
-    async fn request<T>(&self, errand: impl FnOnce(Done<T>) -> Errand) -> Result<T, Failure> {
+    /// The client of the exploration itself. Its tasks run on the contenders' thread.
+    async fn outside(&self) -> Result<Client, Failure> {
         let ended = || Err(Failure::NotConnected("the contenders' thread has ended".into()));
-        self.ask(|done| Command::Errand(errand(done))).await.unwrap_or_else(ended)
+        self.ask(Command::Outside).await.unwrap_or_else(ended)
     }
 }
 
@@ -231,7 +237,15 @@ async fn serve(
                 close_drivers(&troupe, &numbers).await;
                 let _ = done.send(());
             }
-            Command::Errand(errand) => run_errand(&troupe.target, &mut outside, errand).await,
+            Command::Outside(done) => {
+                outside.take_if(|client| client.state().is_terminated());
+                let opened = match outside.take() {
+                    Some(client) => Ok(client),
+                    None => troupe.target.client(SESSION).await,
+                };
+                outside = opened.as_ref().ok().cloned();
+                let _ = done.send(opened);
+            }
         }
     }
     actors.drain().for_each(|(_, actor)| end(actor));
@@ -345,72 +359,4 @@ async fn open(
     let link = drivers.open(contender, target, SESSION, WITHIN, gate).await?;
     let own = troupe.target.open(SESSION, WITHIN, Observed::by_nobody()).await?;
     Ok(own.standing_for(link))
-}
-
-async fn run_errand(target: &Target, outside: &mut Option<Client>, errand: Errand) {
-    outside.take_if(|client| client.state().is_terminated());
-    let client = match outside.take() {
-        Some(client) => Ok(client),
-        None => target.client(SESSION).await,
-    };
-    match client {
-        Ok(client) => {
-            errand.run(&client).await;
-            *outside = Some(client);
-        }
-        Err(failure) => errand.fail(failure),
-    }
-}
-
-impl Errand {
-    async fn run(self, client: &Client) {
-        match self {
-            Self::Create(path, done) => drop(done.send(create(client, &path).await)),
-            Self::Delete(path, done) => {
-                drop(done.send(client.delete(&path, None).await.map_err(Failure::from)));
-            }
-            Self::List(path, done) => drop(done.send(list(client, &path).await)),
-            Self::RemoveAll(path, done) => drop(done.send(remove_all(client, &path).await)),
-        }
-    }
-
-    fn fail(self, failure: Failure) {
-        match self {
-            Self::Create(_, done) | Self::Delete(_, done) | Self::RemoveAll(_, done) => {
-                drop(done.send(Err(failure)));
-            }
-            Self::List(_, done) => drop(done.send(Err(failure))),
-        }
-    }
-}
-
-async fn create(client: &Client, path: &str) -> Result<(), Failure> {
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    client.create(path, &[], &options).await.map(|_| ()).map_err(Failure::from)
-}
-
-/// All nodes at and below the path, with their sessions. Directories come before their children.
-async fn list(client: &Client, path: &str) -> Result<Vec<(String, i64)>, Failure> {
-    let tree = CaughtUp::with(client).await?;
-    let (mut nodes, mut paths) = (Vec::new(), vec![path.to_owned()]);
-    while let Some(path) = paths.pop() {
-        let Some(stat) = tree.stat(&path).await? else { continue };
-        if stat.num_children > 0 {
-            // A directory that was just deleted has no children.
-            let names = tree.children(&path).await.unwrap_or_default();
-            paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
-        }
-        nodes.push((path, stat.ephemeral_owner));
-    }
-    Ok(nodes)
-}
-
-async fn remove_all(client: &Client, path: &str) -> Result<(), Failure> {
-    for (path, _) in list(client, path).await?.into_iter().rev() {
-        match client.delete(&path, None).await.map_err(Failure::from) {
-            Ok(()) | Err(Failure::NoNode) => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ok(())
 }

@@ -71,8 +71,8 @@ struct Open {
 /// Both ends of a connection. If its sender is dropped, an end is closed once everything is written.
 #[derive(Debug)]
 struct Ends {
-    client: Option<End>,
-    server: Option<End>,
+    client: End,
+    server: End,
 }
 
 #[derive(Debug)]
@@ -107,44 +107,28 @@ impl Net {
     }
 
     pub fn to_client(&self, conn: ConnId, frame: Vec<u8>) {
-        self.write(conn, |ends| ends.client.as_ref(), frame);
+        self.write(conn, |ends| &ends.client, frame);
     }
 
     pub fn to_server(&self, conn: ConnId, frame: Vec<u8>) {
-        self.write(conn, |ends| ends.server.as_ref(), frame);
+        self.write(conn, |ends| &ends.server, frame);
     }
 
-    fn write(&self, conn: ConnId, end: impl Fn(&Ends) -> Option<&End>, frame: Vec<u8>) {
-        if let Some(end) = locked(&self.shared.open).all.get(&conn).and_then(end) {
+    fn write(&self, conn: ConnId, end: impl Fn(&Ends) -> &End, frame: Vec<u8>) {
+        if let Some(end) = locked(&self.shared.open).all.get(&conn).map(end) {
             // If the peer is gone, its reader reports that.
             let _ = end.writes.send(frame);
         }
     }
 
-    /// Closes the client's side; bytes written before still arrive.
-    pub fn cut_client(&self, conn: ConnId) {
-        self.cut(conn, |ends| &mut ends.client);
+    /// Closes both sides; bytes written before still arrive.
+    pub fn cut(&self, conn: ConnId) {
+        locked(&self.shared.open).all.remove(&conn);
     }
 
-    /// Closes the server's side; bytes written before still arrive.
-    pub fn cut_server(&self, conn: ConnId) {
-        self.cut(conn, |ends| &mut ends.server);
-    }
-
-    fn cut(&self, conn: ConnId, end: impl Fn(&mut Ends) -> &mut Option<End>) {
-        let mut open = locked(&self.shared.open);
-        let is_closed = open.all.get_mut(&conn).is_some_and(|ends| {
-            *end(ends) = None;
-            ends.client.is_none() && ends.server.is_none()
-        });
-        if is_closed {
-            open.all.remove(&conn);
-        }
-    }
-
-    /// Refuses a contender's connections from now on, or accepts them again.
-    pub fn refuse(&self, contender: usize, is_refused: bool) {
-        self.shared.refused[contender].store(is_refused, Ordering::SeqCst);
+    /// Refuses a contender's connections from now on.
+    pub fn refuse(&self, contender: usize) {
+        self.shared.refused[contender].store(true, Ordering::SeqCst);
     }
 }
 
@@ -194,7 +178,7 @@ fn register(shared: &Arc<Shared>, client: Halves, server: Halves, answer: &[u8])
     let server =
         end(server, shared, move |frame| NetEvent::FromServer { conn, frame }, NetEvent::ServerGone { conn });
     let _ = client.writes.send(answer.to_vec());
-    open.all.insert(conn, Ends { client: Some(client), server: Some(server) });
+    open.all.insert(conn, Ends { client, server });
     conn
 }
 

@@ -273,7 +273,7 @@ impl Play<'_, '_> {
     }
 
     async fn kill(&mut self, contender: usize) -> Result<(), Unexplored> {
-        self.stage.world.net.refuse(contender, true);
+        self.stage.world.net.refuse(contender);
         self.stage.world.cast.kill(contender);
         self.stage.end_session(contender).await?;
         self.stage.all[contender].is_dead = true;
@@ -589,25 +589,5 @@ fn cause(decision: &Decision) -> String {
         Act::Freeze => format!("{hit} was frozen before {event} until its session had ended"),
         Act::Delete => format!("another program deleted {hit}'s node before {event}"),
         Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
-    }
-}
-
-#[cfg(test)]
-impl Outcome {
-    /// A run that consists only of choices.
-    pub fn of_choices(choices: Vec<(Vec<Choice>, usize)>) -> Self {
-        Self {
-            schedule: Schedule::undisturbed(2),
-            trace: Vec::new(),
-            fault: None,
-            sentence: String::new(),
-            entry: None,
-            zombies: 0,
-            unexplored: None,
-            impossible: None,
-            choices,
-            events: Vec::new(),
-            left: Vec::new(),
-        }
     }
 }

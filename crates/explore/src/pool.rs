@@ -121,10 +121,7 @@ fn serve(
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            return drop(results.send(Err(Error::environment(format!(
-                "cannot start a runtime: \
-            {error}"
-            )))));
+            return drop(results.send(Err(Error::environment(format!("cannot start a runtime: {error}")))));
         }
     };
     let is_plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };

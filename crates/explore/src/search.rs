@@ -3,6 +3,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Add;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ use super::pool::{Pool, Site};
 use super::schedule::{Act, Decision, Schedule, TraceStep};
 use super::world::Pace;
 use zklockbench_core::error::Error;
+use zklockbench_core::measure::added_up;
 
 /// Number of undisturbed runs.
 const UNDISTURBED: usize = 2;
@@ -47,6 +49,8 @@ pub struct Tally {
     /// Schedules that could not run, or for which no time was left.
     pub unexplored: u64,
 }
+
+added_up!(Tally { held, zombies, violated, stuck, node_left, flaky, impossible, unexplored });
 
 impl Tally {
     pub fn schedules(&self) -> u64 {
@@ -91,16 +95,7 @@ pub struct Explored {
 
 impl Explored {
     pub fn total(&self) -> Tally {
-        self.classes.values().fold(Tally::default(), |all, one| Tally {
-            held: all.held + one.held,
-            zombies: all.zombies + one.zombies,
-            violated: all.violated + one.violated,
-            stuck: all.stuck + one.stuck,
-            node_left: all.node_left + one.node_left,
-            flaky: all.flaky + one.flaky,
-            impossible: all.impossible + one.impossible,
-            unexplored: all.unexplored + one.unexplored,
-        })
+        self.classes.values().copied().fold(Tally::default(), Tally::add)
     }
 }
 
@@ -301,7 +296,7 @@ impl Search<'_> {
             let Some(order) = run.schedule.order.as_ref().and_then(|prefix| under_way.remove(prefix)) else {
                 continue;
             };
-            let (further, is_new) = order.alternatives(&run);
+            let (further, is_new) = order.alternatives(&run.choices);
             open = further;
             if !is_new && run.fault.is_none() && run.unexplored.is_none() {
                 continue;

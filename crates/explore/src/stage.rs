@@ -369,8 +369,7 @@ impl<'w> Stage<'w> {
         let one = &mut self.all[contender];
         one.disconnected = Instant::now();
         if let Some(conn) = one.conn.take() {
-            self.world.net.cut_client(conn.id);
-            self.world.net.cut_server(conn.id);
+            self.world.net.cut(conn.id);
             self.moves += 1;
             self.touch(contender, "the connection broke");
         }
