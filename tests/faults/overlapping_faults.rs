@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultChoice, Proof, Target as TargetOf};
 use zklockbench_core::clock::Stamp;
 use zklockbench_ensemble::fault::{
-    Active, Admission, Contenders, CrashOrder, CrashOrders, Doing, FAULTS, FaultReach, Firing, InEffect, find,
+    Active, Admission, Contenders, CrashOrder, CrashOrders, Doing, FaultReach, Firing, InEffect, cards, find,
 };
 use zklockbench_ensemble::proxy::{Proxy, Settings, Who};
 use zklockbench_ensemble::{Links, Local, Processes, eventually};
@@ -54,7 +54,7 @@ fn asked(kind: &str, is_second: bool) -> FaultChoice {
 /// Kinds with these needs: lasting faults, and faults that end by themselves.
 fn kinds(is_meant: impl Fn(Capability) -> bool) -> [Vec<&'static str>; 2] {
     let of = |ends| {
-        let cards = FAULTS.iter().map(|entry| entry.card);
+        let cards = cards().into_iter();
         let meant = cards.filter(|card| card.ends == ends && is_meant(card.needs));
         meant.map(|card| card.name).collect()
     };
@@ -147,7 +147,7 @@ impl Contenders for Stub {
 /// Reach of faults that affect only these contenders.
 fn reach<'a>(contenders: &'a Stub, target: &'a Target) -> FaultReach<'a> {
     let in_effect = InEffect::default();
-    FaultReach { contenders, target, processes: None, links: None, proxy: None, in_effect }
+    FaultReach { contenders, target, processes: None, proxy: None, in_effect }
 }
 
 fn nowhere() -> Target {
@@ -337,7 +337,7 @@ async fn overlapping_faults_of_a_connection_end_independently() {
 /// healthy afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
-    let reach = FaultReach { processes: Some(local), links, ..reach(&stub, &target) };
+    let reach = FaultReach { processes: Some(local), ..reach(&stub, &target) };
     eventually(WITHIN, || local.whole()).await.unwrap();
     let began = std::time::Instant::now();
     overlap(&reach, pair, async || ()).await;

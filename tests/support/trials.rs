@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench_core::error::Error;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::proxy::Proxy;
-use zklockbench_ensemble::{Local, Started, parse_connect};
+use zklockbench_ensemble::{Local, Processes, parse_connect};
 use zklockbench_load::{
     Credentials, Environment, EnvironmentEvent, LoadLimits, MeetingPlace, Rendezvous, Wait, Workspace,
     run_trial,
@@ -282,7 +282,7 @@ impl Setting<'_> {
             threads: self.threads,
             keep_awake: Some(self.keep_awake),
             keeps_history: self.keeps_history,
-            local: local.map(|local| local as Arc<dyn Started>),
+            local: local.map(|local| local as Arc<dyn Processes>),
             rendezvous: None,
             outlasts_faults: true,
             limits: LoadLimits::default(),

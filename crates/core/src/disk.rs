@@ -75,10 +75,9 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
     for folder in folders {
         at = openat(&at, *folder, is_folder | OFlags::NOFOLLOW, Mode::empty()).map_err(
             |error| match error {
-                Errno::LOOP | Errno::NOTDIR => refused(
-                    "is below a link, or below a path that is not a \
-                    directory",
-                ),
+                Errno::LOOP | Errno::NOTDIR => {
+                    refused("is below a link, or below a path that is not a directory")
+                }
                 other => io::Error::from(other).into(),
             },
         )?;

@@ -37,16 +37,8 @@ async fn least_connections(address: &str) -> Result<u64, String> {
         let srvr = admin::srvr(address, PATIENCE).await.map_err(|error| format!("{address}: {error}"))?;
         let connections = srvr.and_then(|srvr| srvr.connections);
         // Servers count the connection of `srvr` itself.
-        least = least.min(
-            connections
-                .ok_or_else(|| {
-                    format!(
-                        "{address} reports no \
-            count"
-                    )
-                })?
-                .saturating_sub(1),
-        );
+        least =
+            least.min(connections.ok_or_else(|| format!("{address} reports no count"))?.saturating_sub(1));
         if least == 0 {
             break;
         }

@@ -32,12 +32,8 @@ impl EnsembleDir {
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
-            let what = if parent.symlink_metadata().is_ok() {
-                "is not a directory"
-            } else {
-                "does not \
-                exist"
-            };
+            let what =
+                if parent.symlink_metadata().is_ok() { "is not a directory" } else { "does not exist" };
             return Err(Error::usage(format!(
                 "cannot keep server data in {}: it {what}. Create it first, or choose another directory with \
                  --data-dir",

@@ -16,7 +16,6 @@ use tokio::process::Command;
 
 use super::processes::Processes;
 use super::state::{self, Done, Fact, Numbered, answers_nothing, eventually};
-use super::{Logs, Started};
 use zklockbench_core::connect::{Connect, FORM};
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
@@ -260,21 +259,6 @@ impl Processes for Hosts {
 
     async fn is_silent(&self, server: usize) -> Fact {
         answers_nothing(server, &self.address(server)?).await
-    }
-}
-
-#[async_trait]
-impl Started for Hosts {
-    async fn logs(&self) -> io::Result<Logs> {
-        Err(io::Error::other("the logs of servers on other hosts cannot be read"))
-    }
-
-    fn logs_at_hand(&self) -> Option<Logs> {
-        None
-    }
-
-    fn has_logs(&self) -> bool {
-        false
     }
 }
 

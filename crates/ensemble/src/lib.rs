@@ -26,10 +26,7 @@ mod server;
 mod state;
 pub mod transactions;
 
-use std::io;
 use std::path::PathBuf;
-
-use async_trait::async_trait;
 
 pub use clients::{OtherClients, other_clients};
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
@@ -52,38 +49,4 @@ pub struct Logs {
     pub directories: Vec<PathBuf>,
     /// Temporary directory of the copies, if the logs were copied from elsewhere; removed when dropped.
     _copies: Option<tempfile::TempDir>,
-}
-
-/// An ensemble that this process started, so faults may break it and its transaction logs can be read.
-#[async_trait]
-pub trait Started: Processes {
-    /// Switch for the network links between servers; `None` if they cannot be cut.
-    fn links(&self) -> Option<&dyn Links> {
-        None
-    }
-
-    /// Current transaction logs of the servers, copied to this host if need be.
-    async fn logs(&self) -> io::Result<Logs>;
-
-    /// Transaction logs that are files of this host, which can be read while servers write them; else `None`.
-    fn logs_at_hand(&self) -> Option<Logs>;
-
-    fn has_logs(&self) -> bool {
-        true
-    }
-}
-
-#[async_trait]
-impl Started for Local {
-    fn links(&self) -> Option<&dyn Links> {
-        Some(self)
-    }
-
-    async fn logs(&self) -> io::Result<Logs> {
-        Ok(Logs { directories: self.data(), _copies: None })
-    }
-
-    fn logs_at_hand(&self) -> Option<Logs> {
-        Some(Logs { directories: self.data(), _copies: None })
-    }
 }

@@ -181,12 +181,8 @@ impl Local {
     pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
         let count = self.servers.len();
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
-        let server = server.ok_or_else(|| {
-            format!(
-                "there is no server {number}: they are numbered 1 to \
-            {count}"
-            )
-        })?;
+        let server =
+            server.ok_or_else(|| format!("there is no server {number}: they are numbered 1 to {count}"))?;
         Ok(locked(server))
     }
 

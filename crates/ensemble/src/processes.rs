@@ -1,7 +1,7 @@
 //! Acts on the processes of a started ensemble, and checks their state.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -13,6 +13,7 @@ use super::local::{Local, TAKEN, tail};
 use super::network::inside;
 use super::ports;
 use super::state::{self, Done, Fact, Leader, Numbered, answers_nothing, eventually};
+use super::{Links, Logs};
 use zklockbench_zk::admin;
 
 /// Servers that can be ended, started, paused and checked. They are numbered from 1.
@@ -30,9 +31,24 @@ pub trait Processes: Send + Sync {
         (1..=self.servers()).collect()
     }
 
-    /// Data directories in the order of the servers' numbers; `None` if they are not on this host.
-    fn data(&self) -> Option<Vec<PathBuf>> {
+    /// Switch for the network links between servers; `None` if they cannot be cut.
+    fn links(&self) -> Option<&dyn Links> {
         None
+    }
+
+    /// Current transaction logs of the servers, copied to this host if need be.
+    async fn logs(&self) -> io::Result<Logs> {
+        let elsewhere = || io::Error::other("the logs of servers on other hosts cannot be read");
+        self.logs_at_hand().ok_or_else(elsewhere)
+    }
+
+    /// Transaction logs that are files of this host, which can be read while servers write them; else `None`.
+    fn logs_at_hand(&self) -> Option<Logs> {
+        None
+    }
+
+    fn has_logs(&self) -> bool {
+        self.logs_at_hand().is_some()
     }
 
     /// `host:port` at which clients find a server.
@@ -157,8 +173,12 @@ impl Processes for Local {
         self.addresses().len()
     }
 
-    fn data(&self) -> Option<Vec<PathBuf>> {
-        Some(Self::data(self))
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
+    fn logs_at_hand(&self) -> Option<Logs> {
+        Some(Logs { directories: self.data(), _copies: None })
     }
 
     fn address(&self, server: usize) -> Result<String, String> {

@@ -18,7 +18,7 @@ use zklockbench_ensemble::fault::{
     Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
 };
 use zklockbench_ensemble::proxy::Proxy;
-use zklockbench_ensemble::{Leader, Processes, voters};
+use zklockbench_ensemble::{Leader, voters};
 use zklockbench_record::history::SessionState;
 use zklockbench_record::{Election, FaultRecord};
 use zklockbench_scenario::{Slice, TrialSpec};
@@ -130,8 +130,7 @@ pub async fn break_things(
     let reach = FaultReach {
         contenders: &seen,
         target: &environment.target,
-        processes: environment.local.as_deref().map(|local| local as &dyn Processes),
-        links: environment.local.as_deref().and_then(|local| local.links()),
+        processes: environment.local.as_deref(),
         proxy: environment.proxy.as_deref(),
         in_effect: InEffect::default(),
     };

@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 use shared::COUNTING_LASTS;
 use zklockbench_core::catalog::fault::FaultChoice;
 use zklockbench_core::error::Error;
-use zklockbench_ensemble::Started;
+use zklockbench_ensemble::Processes;
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_locks::Entry;
@@ -78,7 +78,7 @@ pub struct Environment {
     /// Interval of reads that keep servers awake, if they are the suite's own and affected.
     pub keep_awake: Option<Duration>,
     /// The servers themselves, if they were started for this run.
-    pub local: Option<Arc<dyn Started>>,
+    pub local: Option<Arc<dyn Processes>>,
     pub keeps_history: bool,
     /// Directory for data that do not fit into memory until a trial is judged.
     pub scratch: PathBuf,

@@ -20,7 +20,6 @@ use zklockbench_core::catalog::{Holders, Params};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::Window;
-use zklockbench_ensemble::Started;
 use zklockbench_ensemble::fault::{Admission, CrashOrders};
 use zklockbench_ensemble::proxy::Wire;
 use zklockbench_locks::driver::Processes;
@@ -217,7 +216,7 @@ impl Shared {
 
     /// Determines whether the servers' logs can be read: only those of the suite's own servers, and on other
     /// hosts only if evidence is kept for each hold.
-    pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
+    pub fn with_logs(self, own: Option<&dyn zklockbench_ensemble::Processes>) -> Self {
         // The servers' logs contain nothing about another system's lock.
         let own = own.filter(|_| self.entry.card.other_system().is_none());
         let reads_logs =

@@ -26,7 +26,7 @@ use zklockbench_analysis::gate::GateWatch;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_ensemble::fault;
-use zklockbench_ensemble::{Hosts, Started};
+use zklockbench_ensemble::{Hosts, Processes};
 use zklockbench_load::{Environment, LoadLimits, NearEnd, SignOfLife, Workspace};
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
@@ -294,7 +294,7 @@ impl RunInProgress {
                 .opened
                 .started
                 .clone()
-                .or_else(|| Some(Arc::clone(self.hosts.as_ref()?) as Arc<dyn Started>)),
+                .or_else(|| Some(Arc::clone(self.hosts.as_ref()?) as Arc<dyn Processes>)),
             keeps_history: self.args.history,
             scratch: self.writer.dir().to_owned(),
             proxy: self.needs.proxy(&self.opened.addresses)?,

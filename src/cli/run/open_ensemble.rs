@@ -19,7 +19,7 @@ use zklockbench_core::units::counted;
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_ensemble::{
-    Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Role, Started,
+    Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Processes, Role,
     distinct_servers, expand, links_capability, namespace_of, parse_connect, reach_servers, roles,
 };
 use zklockbench_load::calibrate::CalibrationSite;
@@ -36,7 +36,7 @@ pub struct OpenEnsemble {
     pub target: Target,
     pub addresses: Vec<String>,
     /// The servers, if they were started for this run and end with it.
-    pub started: Option<Arc<dyn Started>>,
+    pub started: Option<Arc<dyn Processes>>,
     /// Whether local servers are not warmed up.
     pub is_cold: bool,
     logs: PathBuf,
@@ -315,10 +315,10 @@ impl Servers {
         pairs.into_iter().filter_map(told).collect()
     }
 
-    fn started(&self) -> Option<Arc<dyn Started>> {
+    fn started(&self) -> Option<Arc<dyn Processes>> {
         match self {
-            Self::Fresh(local) => Some(Arc::clone(local) as Arc<dyn Started>),
-            Self::Contained(compose) => Some(Arc::clone(compose) as Arc<dyn Started>),
+            Self::Fresh(local) => Some(Arc::clone(local) as Arc<dyn Processes>),
+            Self::Contained(compose) => Some(Arc::clone(compose) as Arc<dyn Processes>),
             Self::Kept(_) | Self::External(_) => None,
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Param, Params};
+use super::{Param, ParamValue, Params};
 use crate::units::{as_us, as_us_if_any, counted, format_duration};
 use crate::worded;
 
@@ -229,6 +229,21 @@ pub struct FaultChoice {
 }
 
 impl FaultChoice {
+    /// Value of a parameter that is a time.
+    pub fn time(&self, param: &str) -> Duration {
+        if let Some(ParamValue::Duration(time)) = self.params.get(param) { *time } else { Duration::ZERO }
+    }
+
+    /// Value of a parameter that is a count.
+    pub fn count(&self, param: &str) -> u64 {
+        if let Some(ParamValue::Count(count)) = self.params.get(param) { *count } else { 0 }
+    }
+
+    /// Value of a parameter that is a word.
+    pub fn word(&self, param: &str) -> &str {
+        if let Some(ParamValue::Word(word)) = self.params.get(param) { word } else { "" }
+    }
+
     /// Latest time at which the fault is over, from the start of the measured phase. `None` if acquisitions
     /// decide.
     pub fn ends_at(&self) -> Option<Duration> {

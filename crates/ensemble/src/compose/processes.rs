@@ -3,6 +3,7 @@
 //! To check whether one container reaches another, it connects to a closed port there: the refusal must come all the way back,
 //! and no server is disturbed.
 
+use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use super::docker::docker;
 use super::member::Member;
 use super::running::Compose;
 use crate::state::{self, Numbered};
-use crate::{Done, Fact, Links, Processes, eventually};
+use crate::{Done, Fact, Links, Logs, Processes, eventually};
 use zklockbench_zk::admin;
 
 /// Seconds after which Docker kills a server that was asked to end.
@@ -33,6 +34,38 @@ impl Processes for Compose {
 
     fn voters(&self) -> Vec<usize> {
         self.voters.get().cloned().unwrap_or_else(|| (1..=self.servers()).collect())
+    }
+
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
+    async fn logs(&self) -> io::Result<Logs> {
+        // On other systems, containers run in a virtual machine, whose clock differs from that of the
+        // contenders.
+        if !cfg!(target_os = "linux") {
+            return Err(io::Error::other("the servers' clock is not this machine's"));
+        }
+        let copies = tempfile::tempdir()?;
+        let mut directories = Vec::new();
+        for member in &self.members {
+            let directory = copies.path().join(format!("server-{}", member.number));
+            std::fs::create_dir(&directory)?;
+            let from = format!("{}:{}/version-2", member.id(), member.log_dir());
+            match docker(&["cp", &from, &directory.to_string_lossy()]).await {
+                Ok(_) => {}
+                // The data were wiped and the server not started since, or the data are in memory, from which Docker
+                // copies nothing.
+                Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
+                Err(why) => return Err(io::Error::other(why)),
+            }
+            directories.push(directory);
+        }
+        Ok(Logs { directories, _copies: Some(copies) })
+    }
+
+    fn has_logs(&self) -> bool {
+        self.without_logs().is_none()
     }
 
     async fn awake(&self) -> Result<Vec<Numbered>, String> {

@@ -1,13 +1,11 @@
 //! A Compose project that was brought up for one run, and the transaction logs copied out of its containers.
 
 use std::fs::File;
-use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::docker::{
@@ -16,7 +14,7 @@ use super::docker::{
 use super::member::Member;
 use super::project::{Project, remove_left_projects};
 use crate::ports::ClaimedPorts;
-use crate::{Links, Logs, Started, network, state};
+use crate::{network, state};
 use zklockbench_core::error::Error;
 
 /// Time limit for the servers to become ready. Alone on two cores they take 3 to 5 s.
@@ -309,43 +307,4 @@ async fn containers(project: &Project) -> Result<Vec<Container>, String> {
         return Err("Compose has created no container".into());
     }
     inspect(&ids).await
-}
-
-#[async_trait]
-impl Started for Compose {
-    fn links(&self) -> Option<&dyn Links> {
-        Some(self)
-    }
-
-    async fn logs(&self) -> io::Result<Logs> {
-        // On other systems, containers run in a virtual machine, whose clock differs from that of the
-        // contenders.
-        if !cfg!(target_os = "linux") {
-            return Err(io::Error::other("the servers' clock is not this machine's"));
-        }
-        let copies = tempfile::tempdir()?;
-        let mut directories = Vec::new();
-        for member in &self.members {
-            let directory = copies.path().join(format!("server-{}", member.number));
-            std::fs::create_dir(&directory)?;
-            let from = format!("{}:{}/version-2", member.id(), member.log_dir());
-            match docker(&["cp", &from, &directory.to_string_lossy()]).await {
-                Ok(_) => {}
-                // The data were wiped and the server not started since, or the data are in memory, from which Docker
-                // copies nothing.
-                Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
-                Err(why) => return Err(io::Error::other(why)),
-            }
-            directories.push(directory);
-        }
-        Ok(Logs { directories, _copies: Some(copies) })
-    }
-
-    fn logs_at_hand(&self) -> Option<Logs> {
-        None
-    }
-
-    fn has_logs(&self) -> bool {
-        self.without_logs().is_none()
-    }
 }

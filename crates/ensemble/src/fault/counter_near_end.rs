@@ -7,8 +7,7 @@ use super::outage::{COMES_BACK, lift};
 use super::reach::{Effect, FaultReach, How};
 use super::{Active, FaultEntry, Firing};
 use crate::{eventually, raise_counters};
-use zklockbench_core::catalog::ParamValue;
-use zklockbench_core::catalog::fault::{Ends, FaultCard, FaultChoice};
+use zklockbench_core::catalog::fault::{Ends, FaultCard};
 use zklockbench_core::catalog::{Param, ParamKind};
 use zklockbench_core::units::counted;
 use zklockbench_zk::counter;
@@ -48,15 +47,16 @@ pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin
 
 async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = reach.processes()?;
-    let data = processes.data().ok_or("the servers' data are not on this host")?;
-    let number = i32::try_from(counter::END - left(choice)).map_err(|_| "`left` is out of range")?;
+    let data = processes.logs_at_hand().ok_or("the servers' data are not on this host")?.directories;
+    let left = i64::try_from(choice.count(LEFT.name)).unwrap_or(i64::MAX);
+    let number = i32::try_from(counter::END - left).map_err(|_| "`left` is out of range")?;
     let found = reach.target.directories(&reach.contenders.locks()).await;
     let found = found.map_err(|failure| format!("cannot read the locks' directories: {failure}"))?;
     let directories: Vec<String> = found.into_iter().map(|(path, _)| path).collect();
     let effects: Vec<Effect> = (1..=processes.servers()).map(Effect::Down).collect();
     let raised = async {
         for server in 1..=processes.servers() {
-            reach.begin_down(server, How::Stopped).await?;
+            reach.begin(Effect::Down(server), How::Stopped).await?;
         }
         for server in 1..=processes.servers() {
             eventually(GOES_DOWN, || processes.is_down(server)).await?;
@@ -76,13 +76,6 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
         Err(why) => Err(why),
     };
     Ok(Active::over("all servers".into(), proof(seen)))
-}
-
-fn left(choice: &FaultChoice) -> i64 {
-    match choice.params.get(LEFT.name) {
-        Some(ParamValue::Count(left)) => i64::try_from(*left).unwrap_or(i64::MAX),
-        _ => 20,
-    }
 }
 
 async fn is_raised(reach: &FaultReach<'_>, directories: &[String], number: i32) -> Result<String, String> {

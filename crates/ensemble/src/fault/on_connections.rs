@@ -10,7 +10,7 @@ use super::{Active, FaultEntry, Firing};
 use crate::eventually;
 use crate::proxy::{Delay, Proxy};
 use zklockbench_core::catalog::fault::{Ends, FaultCard, Proof};
-use zklockbench_core::catalog::{Param, ParamKind, ParamValue};
+use zklockbench_core::catalog::{Param, ParamKind};
 use zklockbench_core::units::counted;
 
 pub const FAULTS: &[FaultEntry] = &[
@@ -187,22 +187,14 @@ has a node. After a `list` or a `watch` it reads again.",
 async fn delay(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let seed = draw.random();
-    let delay = Delay {
-        latency: wire::time(choice, "latency"),
-        extra: wire::time(choice, "extra"),
-        seed,
-        only: None,
-    };
+    let delay = Delay { latency: choice.time("latency"), extra: choice.time("extra"), seed, only: None };
     let measure = move |since: &wire::Since<'_>| wire::waited(since.kept(), delay.latency, "passed on");
     Ok(wire::set(hit, move |proxy, who| proxy.delay(who, delay), measure).await)
 }
 
 async fn bandwidth(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
-    let rate = match choice.params.get("bytes_per_second") {
-        Some(ParamValue::Count(rate)) => *rate,
-        _ => 1,
-    };
+    let rate = choice.count("bytes_per_second");
     let measure = move |since: &wire::Since<'_>| measured(since, rate);
     Ok(wire::set(hit, move |proxy, who| proxy.bandwidth(who, rate), measure).await)
 }

@@ -159,7 +159,7 @@ async fn expire(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
 
 async fn slow_consumer(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
-    let lag = wire::time(choice, "lag");
+    let lag = choice.time("lag");
     let delay = Delay { latency: lag, extra: Duration::ZERO, seed: 0, only: Some(Direction::ToClient) };
     let measure = move |since: &wire::Since<'_>| wire::waited(since.kept_replies(), lag, "passed on");
     Ok(wire::set(hit, move |proxy, who| proxy.delay(who, delay), measure).await)
@@ -167,7 +167,7 @@ async fn slow_consumer(Firing { choice, reach, mut draw }: Firing<'_>) -> Result
 
 async fn clock_jump(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
-    let by = wire::time(choice, "by");
+    let by = choice.time("by");
     hit.iter().for_each(|contender| reach.contenders.clock_jumps(*contender, by));
     let begin = clock::now();
     let waits =

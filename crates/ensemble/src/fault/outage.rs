@@ -35,7 +35,13 @@ pub async fn break_targets(
 
 /// Applies effects, and waits until each has taken effect.
 pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>) -> Result<String, String> {
-    do_and_see(effects, |effect| reach.begin(effect), within, |effect| reach.is_in_effect(effect)).await
+    do_and_see(
+        effects,
+        |effect| reach.begin(effect, How::Killed),
+        within,
+        |effect| reach.is_in_effect(effect),
+    )
+    .await
 }
 
 /// A fault that lasts until its effects are undone; each effect is checked once more just before.
@@ -85,7 +91,7 @@ pub async fn take_down<'a>(
     let processes = reach.processes()?;
     let before = processes.leader_and_epoch().await.ok();
     let name = aim::server_name(&servers, target, before.map(|leader| leader.server));
-    let take_down = |server| reach.begin_down(server, how);
+    let take_down = |server| reach.begin(Effect::Down(server), how);
     let fallen = do_and_see(&servers, take_down, GOES_DOWN, |server| processes.is_down(server)).await;
     let seen_at = fallen.is_ok().then(clock::now);
     let seen = match fallen {

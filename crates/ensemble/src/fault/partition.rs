@@ -4,8 +4,8 @@ use super::aim;
 use super::outage::{LINKS_CHANGE, begin, until_lifted};
 use super::reach::Effect;
 use super::{Active, FaultEntry, Firing};
-use zklockbench_core::catalog::fault::{Capability, FaultCard, FaultChoice};
-use zklockbench_core::catalog::{Param, ParamKind, ParamValue};
+use zklockbench_core::catalog::fault::{Capability, FaultCard};
+use zklockbench_core::catalog::{Param, ParamKind};
 
 pub const CARD: FaultCard = FaultCard {
     name: "partition",
@@ -46,18 +46,11 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     let processes = reach.processes()?;
     reach.links()?;
     let leader = aim::leader(reach).await?;
-    let ways = ways(shape(choice), leader, processes.servers());
+    let ways = ways(choice.word("shape"), leader, processes.servers());
     let cuts: Vec<Effect> = ways.iter().map(|(from, to)| Effect::Cut(*from, *to)).collect();
     let seen = begin(&cuts, LINKS_CHANGE, reach).await;
     let seen = seen.map(|_| format!("nothing gets {}", described(&ways)));
     Ok(until_lifted(format!("the network, leader {leader}"), seen, cuts, reach))
-}
-
-fn shape(choice: &FaultChoice) -> &str {
-    match choice.params.get("shape") {
-        Some(ParamValue::Word(shape)) => shape,
-        _ => "minority",
-    }
 }
 
 /// Pairs `(from, to)` of servers between which nothing may pass.

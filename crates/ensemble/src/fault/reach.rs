@@ -20,8 +20,6 @@ pub struct FaultReach<'a> {
     pub target: &'a Target,
     /// The servers' processes, if this run can act on them.
     pub processes: Option<&'a dyn Processes>,
-    /// The links between servers, if they can be cut.
-    pub links: Option<&'a dyn Links>,
     pub proxy: Option<&'a Proxy>,
     pub in_effect: InEffect,
 }
@@ -45,7 +43,7 @@ impl<'a> FaultReach<'a> {
     }
 
     pub fn links(&self) -> Result<&'a dyn Links, String> {
-        self.links.ok_or_else(|| "the servers share one network".into())
+        self.processes()?.links().ok_or_else(|| "the servers share one network".into())
     }
 
     pub fn proxy(&self) -> Result<&'a Proxy, String> {
@@ -53,17 +51,10 @@ impl<'a> FaultReach<'a> {
     }
 
     /// Begins an effect, unless another fault already has. Must be ended, even after a failure.
-    pub async fn begin(&self, effect: Effect) -> Done {
+    pub async fn begin(&self, effect: Effect, how: How) -> Done {
         self.in_effect.add(effect);
         self.is_loaded()?;
-        self.bring_about(effect, How::Killed).await
-    }
-
-    /// Takes a server down, unless it is down already. Must be ended, even after a failure.
-    pub async fn begin_down(&self, server: usize, how: How) -> Done {
-        self.in_effect.add(Effect::Down(server));
-        self.is_loaded()?;
-        self.bring_about(Effect::Down(server), how).await
+        self.bring_about(effect, how).await
     }
 
     /// Ends an effect, unless another fault still has it.

@@ -53,7 +53,7 @@ async fn roll(
     let processes = reach.processes()?;
     for server in order {
         down.push(Effect::Down(*server));
-        reach.begin_down(*server, How::Stopped).await?;
+        reach.begin(Effect::Down(*server), How::Stopped).await?;
         eventually(GOES_DOWN, || processes.is_down(*server)).await?;
         seen_at.get_or_insert_with(clock::now);
         lift(reach, std::mem::take(down)).await?;

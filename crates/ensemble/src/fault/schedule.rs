@@ -194,29 +194,22 @@ impl<'a> Shot<'a> {
         let until = load_ended.get().unwrap_or_else(clock::now);
         // When interrupted, skip the check.
         if let Some(Err(why)) = schedule.interrupt.run_until_cancelled(active.still).await {
-            self.was_lost(schedule, &why);
+            self.was_lost(schedule, &why, |seen| format!("{seen}; but the effect ended early: {why}"));
         }
         let why = if schedule.interrupt.is_cancelled() { "the run was interrupted" } else { LOAD_ENDED };
         if let Some(short) = cut_short(self.choice.duration, injected, effective..until) {
-            self.was_cut_short(schedule, &format!("{short}: {why}"));
+            let why = format!("{short}: {why}");
+            self.was_lost(schedule, &why, |_| why.clone());
         }
         let healed = active.healing.await;
         self.ended(schedule, healed);
     }
 
-    /// The effect was gone before it was undone.
-    fn was_lost(&mut self, schedule: &Schedule<'_>, why: &str) {
+    /// Withdraws the proof of a fault that was not in effect for its whole time.
+    fn was_lost(&mut self, schedule: &Schedule<'_>, why: &str, proof: impl FnOnce(&str) -> String) {
         if let Proof::Proved(seen) = &self.fired.proof {
             schedule.tells(self.choice, News::Lost(why));
-            self.fired.proof = Proof::NotProved(format!("{seen}; but the effect ended early: {why}"));
-        }
-    }
-
-    /// The effect did not last for its planned time.
-    fn was_cut_short(&mut self, schedule: &Schedule<'_>, why: &str) {
-        if let Proof::Proved(_) = &self.fired.proof {
-            schedule.tells(self.choice, News::Lost(why));
-            self.fired.proof = Proof::NotProved(why.to_owned());
+            self.fired.proof = Proof::NotProved(proof(seen));
         }
     }
 
@@ -363,7 +356,6 @@ mod tests {
             contenders: &alone,
             target: &nowhere,
             processes: None,
-            links: None,
             proxy: None,
             in_effect: InEffect::default(),
         };

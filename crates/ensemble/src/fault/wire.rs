@@ -13,7 +13,7 @@ use super::{Active, Contenders, Firing};
 use crate::eventually;
 use crate::proxy::{Guard, LostMessage, Passed, Proxy, Settings, Struck, Waits, Who};
 use zklockbench_core::catalog::fault::{FaultChoice, Proof, Target};
-use zklockbench_core::catalog::{Param, ParamKind, ParamValue};
+use zklockbench_core::catalog::{Param, ParamKind};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::RequestKind;
 use zklockbench_core::units::counted;
@@ -172,13 +172,6 @@ pub fn nothing_passes(hit: Hit<'_>) -> impl Future<Output = Result<(), String>> 
     }
 }
 
-pub fn time(choice: &FaultChoice, name: &str) -> Duration {
-    match choice.params.get(name) {
-        Some(ParamValue::Duration(time)) => *time,
-        _ => Duration::ZERO,
-    }
-}
-
 /// Kind of request that `drop-request` and `drop-reply` hit.
 pub const REQUEST: Param = Param {
     name: "request",
@@ -198,11 +191,7 @@ pub async fn lose(
 ) -> Result<Active<'_>, String> {
     let hit = aim_at(choice, reach, &mut draw).await?;
     let [who @ Who::Client(_)] = hit.who[..] else { return Err("it needs exactly one contender".into()) };
-    let word = match choice.params.get(REQUEST.name) {
-        Some(ParamValue::Word(word)) => word.as_str(),
-        _ => REQUEST.default,
-    };
-    let loss = order(hit.proxy, who, requests(word));
+    let loss = order(hit.proxy, who, requests(choice.word(REQUEST.name)));
     let proof = match tokio::time::timeout(WAITS_FOR, loss.strikes()).await {
         Ok(struck) => Proof::Proved(tell(&struck)),
         Err(_) => Proof::NotProved(format!("no such request came within {WAITS_FOR:?}")),
