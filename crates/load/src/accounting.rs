@@ -156,11 +156,7 @@ pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial)
     let turns = if later.acquired > 0 { CountedTurns::AfterTheFirst } else { CountedTurns::All };
     let counted = match turns {
         CountedTurns::AfterTheFirst => later,
-        CountedTurns::All => {
-            let mut all = first;
-            all.merge(&later);
-            all
-        }
+        CountedTurns::All => first + later,
     };
     if counted.acquired == 0 {
         return Counting::failed("no contender acquired the lock in the counting trial".into());

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::combine::{add, by_key};
+
 counted_by! {
     /// One kind of request. A read that sets a watch is a separate kind, because it costs the server more.
     RequestKind {
@@ -342,26 +344,22 @@ impl Events {
 added_up!(Events { node_created, node_deleted, data_changed, children_changed });
 added_up!(WireApart { connects, closes, pings, auths, watches_set_anew, bytes });
 
+added_up!(WireCounts {
+    acquired,
+    requests,
+    other_requests: by_key(add),
+    parts_of_multis: by_key(add),
+    succeeded,
+    notifications,
+    names_returned,
+    bytes_sent,
+    bytes_received,
+    apart,
+});
+
 impl WireCounts {
     pub fn all_requests(&self) -> u64 {
         self.requests.total() + self.other_requests.values().sum::<u64>()
-    }
-
-    pub fn merge(&mut self, other: &Self) {
-        self.acquired += other.acquired;
-        self.requests += other.requests;
-        for (own, theirs) in [
-            (&mut self.other_requests, &other.other_requests),
-            (&mut self.parts_of_multis, &other.parts_of_multis),
-        ] {
-            theirs.iter().for_each(|(name, times)| *own.entry(name.clone()).or_default() += times);
-        }
-        self.succeeded += other.succeeded;
-        self.notifications += other.notifications;
-        self.names_returned += other.names_returned;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.apart += other.apart;
     }
 }
 
@@ -514,9 +512,9 @@ mod tests {
     #[test]
     fn wire_counts_merge_in_every_field() {
         let mut both = wire_counts(1);
-        both.merge(&wire_counts(100));
+        both += wire_counts(100);
         assert_eq!(both, wire_counts(101));
-        both.merge(&WireCounts::default());
+        both += WireCounts::default();
         assert_eq!(both, wire_counts(101));
         assert_eq!((both.all_requests(), both.notifications.total()), (5 * 101, 30 * 101));
     }

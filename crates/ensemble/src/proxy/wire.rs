@@ -237,7 +237,7 @@ impl Wire {
         let mut state = locked(&self.0);
         let of = state.of(client);
         let counts = std::mem::take(&mut of.current);
-        if of.turns == 0 { &mut of.first } else { &mut of.later }.merge(&counts);
+        *if of.turns == 0 { &mut of.first } else { &mut of.later } += counts;
         of.turns += 1;
         of.holds = false;
     }
@@ -247,9 +247,9 @@ impl Wire {
         let [first, later, whole] = <[WireCounts; 3]>::default();
         let mut counted = Wired { first, later, whole, fan_out: state.fan_out() };
         for of in state.clients.values() {
-            counted.first.merge(&of.first);
-            counted.later.merge(&of.later);
-            counted.whole.merge(&of.whole());
+            counted.first += of.first.clone();
+            counted.later += of.later.clone();
+            counted.whole += of.whole();
         }
         counted
     }
@@ -274,10 +274,7 @@ fn opcode_name(opcode: i32) -> String {
 
 impl OfClient {
     fn whole(&self) -> WireCounts {
-        let mut whole = self.first.clone();
-        whole.merge(&self.later);
-        whole.merge(&self.current);
-        whole
+        self.first.clone() + self.later.clone() + self.current.clone()
     }
 }
 
