@@ -6,6 +6,7 @@ mod world;
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join;
 use raw::Raw;
 use world::{by_proxy, eventually, fastest, in_session, timed};
@@ -92,7 +93,7 @@ fn request_waits_during_a_stall_and_is_answered_afterwards() {
         assert!(!waiting.is_finished());
         assert_eq!(proxy.passed(who), before);
         assert_eq!(proxy.connections(who), 1);
-        knob.heal();
+        drop(knob);
         assert!(waiting.await.unwrap().czxid > between);
     });
 }
@@ -110,7 +111,7 @@ fn stall_of_all_sessions_holds_new_connections_and_four_letter_commands() {
         gone.send(&raw::CONNECT_REQUEST);
         drop(gone);
         eventually(|| proxy.connections(Who::All) == 2).await;
-        knob.heal();
+        drop(knob);
         // Then the client that is still connected is answered, and the other is dropped unheard
         assert!(asks.answer().contains("Zookeeper version"), "the word passes as it is");
         eventually(|| proxy.connections(Who::All) == 0).await;
@@ -182,7 +183,7 @@ fn lost_reply_leaves_the_node_and_earlier_replies_arrive() {
         let lost = proxy.drop_reply(ONE, &[RequestKind::Create, RequestKind::Multi]);
         // Given requests of other kinds, the last of them sent together with the create
         one.get_data("/").await.unwrap();
-        assert_eq!(lost.struck(), None);
+        assert_eq!(lost.strikes().now_or_never(), None);
         let (read, created) = join(one.exists("/"), one.create(&path, b"", NodeKind::Persistent)).await;
         // Then the client receives their replies, and never the reply to its create
         assert!(read.unwrap().is_some());
@@ -207,9 +208,9 @@ fn cancelled_loss_strikes_no_request() {
         let lost = proxy.drop_reply(ONE, &[RequestKind::GetDataWatch]);
         session.get_data("/").await.unwrap();
         session.exists("/").await.unwrap();
-        assert_eq!(lost.struck(), None);
+        assert_eq!(lost.strikes().now_or_never(), None);
         assert!(matches!(session.get_data_and_watch("/").await, Err(Failure::ConnectionLoss)));
-        assert_eq!(lost.struck().unwrap().request.path, "/");
+        assert_eq!(world::in_time(lost.strikes()).await.request.path, "/");
     });
 }
 
@@ -267,7 +268,7 @@ fn closed_proxy_neither_listens_nor_stays_connected() {
     let mut raw = Raw::connect(&address);
     raw.send(&raw::CONNECT_REQUEST);
     assert!(!raw.is_silent(), "a session is granted");
-    proxy.close();
+    drop(proxy);
     raw.ends();
     assert!(std::net::TcpStream::connect(address).is_err());
 }

@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 
 use super::protocol::{self, ClientRequest, Frames, NotFrames};
-use super::setting::{LostPart, Struck};
-use super::table::Registration;
+use super::setting::Struck;
+use super::table::{FoundLoss, Registration};
 use super::trace::Trace;
 use super::traffic::Traffic;
 
@@ -14,10 +14,17 @@ use zklockbench_core::locked::locked;
 /// A request or reply that must be lost.
 #[derive(Debug)]
 pub struct LostRequest {
-    loss: u64,
+    loss: FoundLoss,
     struck: Struck,
     /// Offset in the bytes passed to `requested` or `replied`.
     pub start: usize,
+}
+
+impl LostRequest {
+    /// Reports that it was lost.
+    pub fn strike(self) {
+        self.loss.strike(self.struck);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -27,8 +34,8 @@ struct ConversationState {
     /// Whether the client has sent its connect request, so that frames follow.
     asked: bool,
     answered: bool,
-    /// Request whose reply must be lost, and the number of the loss.
-    doomed: Option<(ClientRequest, u64)>,
+    /// Request whose reply must be lost.
+    doomed: Option<(ClientRequest, FoundLoss)>,
     trace: Option<Trace>,
 }
 
@@ -59,23 +66,21 @@ impl<'a> Conversation<'a> {
         let mut requests = std::mem::take(&mut state.requests);
         requests.read(bytes, |frame| {
             if state.asked {
-                if let Some(own) = self.registration.counted_by() {
-                    own.wire.requested(own.connection, own.client, frame.head, frame.bytes);
-                }
+                self.registration.count(|wire, client| {
+                    wire.requested(self.registration.number, client, frame.head, frame.bytes);
+                });
                 if let Some(trace) = &mut state.trace {
                     trace.requested(frame.head);
                 }
                 let Some((request, loss)) = state.note(self.registration, frame.head) else { return Ok(()) };
-                lost = Some(LostRequest { loss, struck: Struck::now(request, 0), start: frame.start });
+                lost = Some(LostRequest { loss, struck: Struck { request, zxid: 0 }, start: frame.start });
                 return Err(NotFrames);
             }
             if !protocol::is_connect_request(frame.head) {
                 return Err(NotFrames);
             }
             state.asked = true;
-            if let Some(own) = self.registration.counted_by() {
-                own.wire.connects(own.client, frame.bytes);
-            }
+            self.registration.count(|wire, client| wire.connects(client, frame.bytes));
             Ok(())
         });
         if !state.asked && requests.is_opaque() {
@@ -98,23 +103,20 @@ impl<'a> Conversation<'a> {
                 let session = protocol::granted_session(frame.head).ok_or(NotFrames)?;
                 state.answered = true;
                 self.registration.course.carries(session);
-                if let Some(own) = self.registration.counted_by() {
-                    own.wire.connected(own.client, frame.bytes);
-                }
+                self.registration.count(|wire, client| wire.connected(client, frame.bytes));
                 return Ok(());
             }
-            if let Some(own) = self.registration.counted_by() {
-                own.wire.answered(own.connection, own.client, frame.head, frame.bytes);
-            }
+            self.registration.count(|wire, client| {
+                wire.answered(self.registration.number, client, frame.head, frame.bytes);
+            });
             let Some(reply) = protocol::reply(frame.head) else {
                 state.pass_on(frame.head);
                 return Ok(());
             };
             let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
-            if let Some((_, loss)) = answered.as_ref().filter(|_| reply.error != 0) {
-                self.registration.spare(*loss);
-            } else if let Some((request, loss)) = answered {
-                let struck = Struck::now(request, reply.zxid);
+            // After a refusal, the loss waits for the next request.
+            if let Some((request, loss)) = answered.filter(|_| reply.error == 0) {
+                let struck = Struck { request, zxid: reply.zxid };
                 lost = Some(LostRequest { loss, struck, start: frame.start });
                 return Err(NotFrames);
             }
@@ -123,10 +125,6 @@ impl<'a> Conversation<'a> {
         });
         state.replies = replies;
         lost
-    }
-
-    pub fn lose(&self, lost: LostRequest) {
-        self.registration.strike(lost.loss, lost.struck);
     }
 }
 
@@ -137,14 +135,14 @@ impl ConversationState {
         }
     }
 
-    /// Checks whether a request or its reply must be lost. Returns the request to withhold and the number of
-    /// the loss.
-    fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, u64)> {
+    /// Checks whether a request or its reply must be lost. Returns the request to withhold, with its loss.
+    fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, FoundLoss)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
-        match registration.loss_for(request.kind)? {
-            (loss, LostPart::Request) => return Some((request, loss)),
-            (loss, LostPart::Reply) => self.doomed = Some((request, loss)),
+        let loss = registration.loss_for(request.kind)?;
+        if loss.is_of_request() {
+            return Some((request, loss));
         }
+        self.doomed = Some((request, loss));
         None
     }
 }
@@ -154,7 +152,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::proxy::setting::Who;
+    use crate::proxy::setting::{LostPart, Who};
     use crate::proxy::table::ProxyTable;
     use zklockbench_core::measure::RequestKind;
 
@@ -187,12 +185,12 @@ mod tests {
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         conversation.requested(&create(1));
-        let (_, told) = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
+        let told = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&[create(2), create(3)].concat());
         let before = [reply(1, 11), reply(-1, -1)].concat();
         let lost = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat()).unwrap();
         assert_eq!(lost.start, before.len());
-        conversation.lose(lost);
+        lost.strike();
         let struck = told.borrow().clone().unwrap();
         assert_eq!((struck.request.xid, struck.request.path.as_str(), struck.zxid), (2, "/a", 12));
         assert!(conversation.replied(&reply(3, 13)).is_none());
@@ -205,7 +203,7 @@ mod tests {
         let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, _told) = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
+        let _told = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
         assert!(conversation.replied(&refusal).is_none());
@@ -220,11 +218,11 @@ mod tests {
         let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, told) = table.arm(Who::All, LostPart::Request, &[RequestKind::Create]);
+        let told = table.arm(Who::All, LostPart::Request, &[RequestKind::Create]);
         let ping = frame(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]);
         let lost = conversation.requested(&[ping.clone(), create(2), create(3)].concat()).unwrap();
         assert_eq!((lost.start, told.borrow().is_none()), (ping.len(), true));
-        conversation.lose(lost);
+        lost.strike();
         let struck = told.borrow().clone().unwrap();
         assert_eq!((struck.request.xid, struck.zxid), (2, 0));
         assert!(conversation.requested(&create(4)).is_none());
@@ -235,7 +233,7 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
-        let (_, _told) = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
+        let _told = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         conversation.requested(&asks_for(7));
         conversation.requested(&create(2));

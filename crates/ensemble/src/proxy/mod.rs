@@ -87,9 +87,6 @@ impl Proxy {
         self.listening.all_addresses()
     }
 
-    /// Closes listeners and connections, and waits for that; dropping does the same.
-    pub fn close(self) {}
-
     /// Delays data by `delay.latency` and a random part of `delay.extra` in each direction, unless `delay.only` names one; a
     /// round trip takes twice that longer. Order is kept. The random parts depend on the seed and the connection's number.
     /// Healing releases all waiting data at once.
@@ -134,13 +131,13 @@ impl Proxy {
     /// replies are passed on, then the connection is cut. If the connection breaks first for another reason, the next
     /// such request is taken.
     pub fn drop_reply(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
-        LostMessage::arm(&self.table, who, LostPart::Reply, kinds)
+        LostMessage(self.table.arm(who, LostPart::Reply, kinds))
     }
 
     /// Loses the target's next request of one of these kinds. Earlier requests reach the server, this one
     /// does not, and the connection is cut.
     pub fn drop_request(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
-        LostMessage::arm(&self.table, who, LostPart::Request, kinds)
+        LostMessage(self.table.arm(who, LostPart::Request, kinds))
     }
 
     /// Bytes passed on so far, to servers and to clients, on all connections of the target.
@@ -178,9 +175,6 @@ impl Guard {
     fn set(table: &Arc<ProxyTable>, who: Who, setting: Setting) -> Self {
         Self { table: Arc::clone(table), number: table.set(who, setting) }
     }
-
-    /// Undoes the setting, as dropping does. Other settings of the same connections stay in force.
-    pub fn heal(self) {}
 }
 
 impl Drop for Guard {
@@ -192,39 +186,16 @@ impl Drop for Guard {
 /// A request or reply that is lost while this lives.
 #[must_use = "dropping it cancels the loss"]
 #[derive(Debug)]
-pub struct LostMessage {
-    table: Arc<ProxyTable>,
-    number: u64,
-    told: watch::Receiver<Option<Struck>>,
-}
+pub struct LostMessage(watch::Receiver<Option<Struck>>);
 
 impl LostMessage {
-    fn arm(table: &Arc<ProxyTable>, who: Who, part: LostPart, kinds: &[RequestKind]) -> Self {
-        let (number, told) = table.arm(who, part, kinds);
-        Self { table: Arc::clone(table), number, told }
-    }
-
-    /// The struck request, if any so far.
-    pub fn struck(&self) -> Option<Struck> {
-        self.told.borrow().clone()
-    }
-
     /// Waits until a request is struck; forever if none comes. Works on any executor.
     pub async fn strikes(&self) -> Struck {
-        let mut told = self.told.clone();
-        loop {
-            if let Some(struck) = self.struck() {
-                return struck;
-            }
-            if told.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+        let mut told = self.0.clone();
+        let struck = told.wait_for(Option::is_some).await.ok().and_then(|struck| struck.clone());
+        match struck {
+            Some(struck) => struck,
+            None => std::future::pending().await,
         }
-    }
-}
-
-impl Drop for LostMessage {
-    fn drop(&mut self) {
-        self.table.disarm(self.number);
     }
 }

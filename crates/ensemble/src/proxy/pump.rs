@@ -196,7 +196,7 @@ impl<'a> Pump<'a> {
 
     fn finish(self) -> Result<(), ConnectionEnd> {
         if let Some(lost) = self.lost {
-            self.conversation.lose(lost);
+            lost.strike();
             return Err(ConnectionEnd::Cut);
         }
         if self.broken {

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use super::setting::{ConnectionEnd, Losses, LostPart, Orders, Setting, Settings, Struck, Who};
+use super::setting::{Armed, ConnectionEnd, LostPart, Orders, Setting, Settings, Struck, Who};
 use super::traffic::{Passed, Traffic};
 use super::wire::Wire;
 use zklockbench_core::clock::{self, Stamp};
@@ -61,7 +61,8 @@ struct Inner {
     traffic: HashMap<Option<usize>, Arc<Traffic>>,
     /// Closed connections that carried a session, the last one of each client and session.
     closed: HashMap<(usize, i64), Arc<Course>>,
-    losses: Losses,
+    /// Losses that wait for their requests, including those that were cancelled.
+    losses: Vec<Armed>,
     /// Messages of the clients that are followed.
     traced: Box<[Arc<Messages>]>,
     numbers: u64,
@@ -71,8 +72,6 @@ struct Inner {
 #[derive(Debug, Default)]
 pub struct ProxyTable {
     inner: Mutex<Inner>,
-    /// Number of pending losses, so that requests take no lock while there is none.
-    armed: AtomicUsize,
     /// Counter of the frames of clients with their own listeners, if they are counted.
     wire: Option<Arc<Wire>>,
 }
@@ -120,23 +119,11 @@ impl ProxyTable {
         told.count()
     }
 
-    pub fn arm(
-        &self,
-        who: Who,
-        part: LostPart,
-        kinds: &[RequestKind],
-    ) -> (u64, watch::Receiver<Option<Struck>>) {
-        let mut inner = locked(&self.inner);
-        let number = inner.number();
-        let hears = inner.losses.arm(number, who, part, kinds);
-        self.armed.store(inner.losses.len(), Ordering::SeqCst);
-        (number, hears)
-    }
-
-    pub fn disarm(&self, number: u64) {
-        let mut inner = locked(&self.inner);
-        inner.losses.disarm(number);
-        self.armed.store(inner.losses.len(), Ordering::SeqCst);
+    /// Makes the next matching request or its reply be lost, while the receiver lives.
+    pub fn arm(&self, who: Who, part: LostPart, kinds: &[RequestKind]) -> watch::Receiver<Option<Struck>> {
+        let (told, hears) = watch::channel(None);
+        locked(&self.inner).losses.push(Armed { who, part, kinds: kinds.to_vec(), told });
+        hears
     }
 
     pub fn connections(&self, who: Who) -> usize {
@@ -225,16 +212,38 @@ pub struct Registration {
     heard: watch::Receiver<Orders>,
 }
 
+/// A loss whose request was found. If it does not strike, it waits for the next request.
 #[derive(Debug)]
-pub struct CountedBy<'a> {
-    pub wire: &'a Wire,
-    pub connection: u64,
-    pub client: usize,
+pub struct FoundLoss {
+    table: Arc<ProxyTable>,
+    armed: Option<Armed>,
+}
+
+impl FoundLoss {
+    pub fn is_of_request(&self) -> bool {
+        self.armed.as_ref().is_some_and(|armed| armed.part == LostPart::Request)
+    }
+
+    /// Reports that the request or reply was swallowed.
+    pub fn strike(mut self, struck: Struck) {
+        if let Some(armed) = self.armed.take() {
+            armed.told.send_replace(Some(struck));
+        }
+    }
+}
+
+impl Drop for FoundLoss {
+    fn drop(&mut self) {
+        locked(&self.table.inner).losses.extend(self.armed.take());
+    }
 }
 
 impl Registration {
-    pub fn counted_by(&self) -> Option<CountedBy<'_>> {
-        Some(CountedBy { wire: self.table.wire.as_deref()?, connection: self.number, client: self.client? })
+    /// Counts a frame, if the client's frames are counted.
+    pub fn count(&self, count: impl FnOnce(&Wire, usize)) {
+        if let (Some(wire), Some(client)) = (&self.table.wire, self.client) {
+            count(wire, client);
+        }
     }
 
     /// Orders for the connection, beginning with the current ones.
@@ -244,29 +253,19 @@ impl Registration {
         heard
     }
 
-    /// Number and part of the pending loss that matches a request, if any.
-    pub fn loss_for(&self, kind: RequestKind) -> Option<(u64, LostPart)> {
-        if self.table.armed.load(Ordering::SeqCst) == 0 {
-            return None;
-        }
-        locked(&self.table.inner).losses.find(self.number, self.client, kind)
-    }
-
-    pub fn spare(&self, loss: u64) {
-        locked(&self.table.inner).losses.spare(loss);
-    }
-
-    pub fn strike(&self, loss: u64, struck: Struck) {
-        let mut inner = locked(&self.table.inner);
-        inner.losses.strike(loss, struck);
-        self.table.armed.store(inner.losses.len(), Ordering::SeqCst);
+    /// The pending loss that matches a request, if any.
+    pub fn loss_for(&self, kind: RequestKind) -> Option<FoundLoss> {
+        let losses = &mut locked(&self.table.inner).losses;
+        losses.retain(|armed| !armed.told.is_closed());
+        let fits = |armed: &Armed| armed.who.covers(self.client) && armed.kinds.contains(&kind);
+        let armed = losses.iter().position(fits).map(|first| losses.remove(first))?;
+        Some(FoundLoss { table: Arc::clone(&self.table), armed: Some(armed) })
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut inner = locked(&self.table.inner);
-        inner.losses.gone(self.number);
         inner.connections.remove(&self.number);
         let session = self.course.session.load(Ordering::Acquire);
         if let Some(client) = self.client.filter(|_| session != 0) {
@@ -278,6 +277,7 @@ impl Drop for Registration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::protocol::ClientRequest;
     use crate::proxy::traffic::Direction;
 
     const ONE: Who = Who::Client(1);
@@ -345,14 +345,31 @@ mod tests {
         assert_eq!((table.end(Who::All, ConnectionEnd::Cut), table.connections(Who::All)), (0, 0));
     }
 
+    const CREATE: RequestKind = RequestKind::Create;
+
     #[test]
-    fn loss_matches_only_requests_of_its_client() {
+    fn loss_matches_one_request_of_its_client_and_kind() {
         let table = Arc::new(ProxyTable::default());
-        let registrations = [table.join(Some(1)), table.join(None)];
-        let (number, _told) = table.arm(ONE, LostPart::Reply, &[RequestKind::Create]);
-        assert_eq!(registrations[1].loss_for(RequestKind::Create), None);
-        assert_eq!(registrations[0].loss_for(RequestKind::Create), Some((number, LostPart::Reply)));
-        table.disarm(number);
-        assert_eq!(table.armed.load(Ordering::SeqCst), 0);
+        let [one, nameless] = [table.join(Some(1)), table.join(None)];
+        let told = table.arm(ONE, LostPart::Reply, &[CREATE]);
+        assert!(nameless.loss_for(CREATE).is_none() && one.loss_for(RequestKind::Delete).is_none());
+        let found = one.loss_for(CREATE).unwrap();
+        assert!(!found.is_of_request() && one.loss_for(CREATE).is_none() && told.borrow().is_none());
+        let request = ClientRequest { xid: 1, opcode: 1, kind: CREATE, path: "/a".into() };
+        found.strike(Struck { request, zxid: 5 });
+        assert_eq!(told.borrow().as_ref().map(|struck| struck.zxid), Some(5));
+        assert!(one.loss_for(CREATE).is_none());
+    }
+
+    #[test]
+    fn loss_that_did_not_strike_waits_for_the_next_request_until_it_is_cancelled() {
+        let table = Arc::new(ProxyTable::default());
+        let one = table.join(Some(1));
+        let told = table.arm(ONE, LostPart::Request, &[CREATE]);
+        drop(one.loss_for(CREATE).unwrap());
+        let found = one.loss_for(CREATE).unwrap();
+        drop(told);
+        drop(found);
+        assert!(one.loss_for(CREATE).is_none());
     }
 }
