@@ -5,6 +5,8 @@ use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use zklockbench_scenario::Shares;
+
 /// Number of arrivals per key below which no exponent is fitted.
 const ARRIVALS_PER_KEY: u64 = 10;
 /// Limits of the simulation that corrects the fit.
@@ -56,18 +58,9 @@ fn likeliest(counts: &[u64]) -> f64 {
 }
 
 fn simulated(exponent: f64, keys: usize, arrivals: u64) -> Vec<u64> {
-    let ends: Vec<f64> = (1..=keys)
-        .scan(0.0, |sum, rank| {
-            *sum += (rank as f64).powf(-exponent);
-            Some(*sum)
-        })
-        .collect();
-    let whole = ends.last().copied().unwrap_or(1.0);
+    let shares = Shares::zipf(keys, exponent);
     let (mut counts, mut rng) = (vec![0; keys], ChaCha8Rng::seed_from_u64(1));
-    for _ in 0..arrivals {
-        let drawn = rng.random::<f64>() * whole;
-        counts[ends.partition_point(|end| *end <= drawn).min(keys - 1)] += 1;
-    }
+    (0..arrivals).for_each(|_| counts[shares.at(rng.random())] += 1);
     counts.sort_unstable_by(|one, other| other.cmp(one));
     counts
 }

@@ -211,7 +211,7 @@ impl<'c> Document<'c> {
             give_up_after: top.give_up_after?.0,
             session_each: top.sessions? == file::Sessions::PerAcquisition,
             in_doubt: top.in_doubt?.into(),
-            on_lost: top.on_lost?.into(),
+            on_lost: top.on_lost?,
             hold_limit: top.hold_limit.map(|limit| limit.0),
             evidence: top.evidence?.0,
             time_scale: top.time_scale?.0,

@@ -71,23 +71,6 @@ pub(super) enum Sessions {
     PerAcquisition,
 }
 
-/// What a holder does whose session has ended, as files have it.
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum WhenLost {
-    Stop,
-    Ignore,
-}
-
-impl From<WhenLost> for OnLost {
-    fn from(written: WhenLost) -> Self {
-        match written {
-            WhenLost::Stop => Self::Stop,
-            WhenLost::Ignore => Self::Ignore,
-        }
-    }
-}
-
 #[derive(Default, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "the list of strategies is read against their cards")]
 pub(super) struct Top {
@@ -242,7 +225,7 @@ pub(super) struct Top {
     /// once. `ignore`: it keeps holding as planned, as a program that ignores the notification would.
     #[schemars(extend("x-default" = r#""stop""#, "x-example" = r#""ignore""#))]
     #[schemars(extend("x-also" = "on_session_lost when_lost on_expiry on_lost_session"))]
-    pub(super) on_lost: Option<WhenLost>,
+    pub(super) on_lost: Option<OnLost>,
     /// Longest hold: the contender releases the lock when it is reached. A holder that is stopped cannot; for how long it
     /// blocked others beyond the limit is reported. Not scaled by `time_scale`. Closed and open loads only.
     #[schemars(extend("x-absent" = "holds last as long as `hold`", "x-example" = r#""5s""#))]

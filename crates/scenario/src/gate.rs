@@ -80,40 +80,29 @@ pub enum Rule {
     NotRegressed { percent: f64 },
 }
 
+worded! {
 /// Required relation of a metric to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Relation {
-    /// Below it.
-    #[serde(rename = "<")]
-    Less,
-    /// At most the limit.
-    #[serde(rename = "<=")]
-    AtMost,
-    /// Above it.
-    #[serde(rename = ">")]
-    More,
-    /// At least as large.
-    #[serde(rename = ">=")]
-    AtLeast,
-    /// Equal; only for counts.
-    #[serde(rename = "==")]
-    Equal,
+    pub enum Relation by sign {
+        /// Below it.
+        #[serde(rename = "<")]
+        Less = "<",
+        /// At most the limit.
+        #[serde(rename = "<=")]
+        AtMost = "<=",
+        /// Above it.
+        #[serde(rename = ">")]
+        More = ">",
+        /// At least as large.
+        #[serde(rename = ">=")]
+        AtLeast = ">=",
+        /// Equal; only for counts.
+        #[serde(rename = "==")]
+        Equal = "==",
+    }
 }
 
 impl Relation {
-    /// All relations; `<=` and `>=` come before their prefixes `<` and `>`.
-    pub const ALL: [Self; 5] = [Self::AtMost, Self::AtLeast, Self::Equal, Self::Less, Self::More];
-
-    pub const fn sign(self) -> &'static str {
-        match self {
-            Self::Less => "<",
-            Self::AtMost => "<=",
-            Self::More => ">",
-            Self::AtLeast => ">=",
-            Self::Equal => "==",
-        }
-    }
-
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Self::Less => value < limit,

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 
 use super::arrivals::Open;
 use super::distribution::{Distribution, MeasuredTimes};
+use super::shares::Shares;
 use crate::gate::Gate;
 use zklockbench_core::catalog::ParamValue;
 use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
@@ -382,7 +383,8 @@ impl TrialSpec {
     /// Number of contenders of each kind, if contenders are the clients.
     pub fn contenders_by_kind(&self) -> Vec<usize> {
         let kinds = self.kinds();
-        let ends = shares(&kinds).into_iter().map(|share| (share * self.contenders as f64).round() as usize);
+        let shares = shares(&kinds);
+        let ends = shares.ends().iter().map(|share| (share * self.contenders as f64).round() as usize);
         let mut before = 0;
         ends.map(|end| end - std::mem::replace(&mut before, end)).collect()
     }
@@ -437,7 +439,7 @@ impl TrialSpec {
         const DRAWN: usize = 10 * MeasuredTimes::MOST;
         let (shares, mut rng) = (shares(&kinds), ChaCha8Rng::seed_from_u64(1));
         let draw = |at: usize| {
-            let kind = which(&shares, (at as f64 + 0.5) / DRAWN as f64);
+            let kind = shares.at((at as f64 + 0.5) / DRAWN as f64);
             of(&kinds[kind]).sample(&mut rng)
         };
         Distribution::Measured(MeasuredTimes::condensed((0..DRAWN).map(draw).collect()))
@@ -488,7 +490,7 @@ impl Settling {
 
 pub(super) struct KindDraw {
     kinds: Vec<ClientKind>,
-    shares: Vec<f64>,
+    shares: Shares,
     rng: ChaCha8Rng,
 }
 
@@ -498,19 +500,12 @@ impl KindDraw {
     }
 
     pub(super) fn next(&mut self) -> &ClientKind {
-        &self.kinds[which(&self.shares, self.rng.random())]
+        &self.kinds[self.shares.at(self.rng.random())]
     }
 }
 
-/// Cumulative shares of the kinds: each kind's share plus those before it.
-fn shares(kinds: &[ClientKind]) -> Vec<f64> {
-    let all: f64 = kinds.iter().map(|kind| kind.share).sum();
-    let mut sum = 0.0;
-    kinds.iter().map(|kind| (sum += kind.share, sum / all).1).collect()
-}
-
-fn which(shares: &[f64], at: f64) -> usize {
-    shares.partition_point(|share| *share <= at).min(shares.len() - 1)
+fn shares(kinds: &[ClientKind]) -> Shares {
+    Shares::of(kinds.iter().map(|kind| kind.share))
 }
 
 /// Kind of the fault that lengthens round trips.

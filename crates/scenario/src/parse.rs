@@ -72,7 +72,7 @@ pub fn parse_with_traces(
     let document = Document::read(root.get_ref(), catalog, traces, &sink);
     rules::check(&document, &sink);
     fault_rules::check(&document, &sink);
-    let scenario = if sink.has_errors() { None } else { document.scenario() };
+    let scenario = if sink.errors() > 0 { None } else { document.scenario() };
     let Some(scenario) = scenario else {
         return Err(Diagnostics::new(file_name, text, sink.into_list()));
     };

@@ -201,26 +201,26 @@ pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 
                                 8 bytes per arrival of an open load, and 500 bytes per second";
 
 /// Base memory, including 20 MB of buffers for a slow disk.
-const MEMORY_BYTES: u64 = 90_000_000;
-const CONTENDER_BYTES: u64 = 90_000;
+const MEMORY_BYTES: u128 = 90_000_000;
+const CONTENDER_BYTES: u128 = 90_000;
 /// Size of a name of 12 to 55 bytes, in the reply and in the list made from it (measured).
-const NAME_BYTES: u64 = 85;
+const NAME_BYTES: u128 = 85;
 /// Size of a lock before its first use.
-const LOCK_BYTES: u64 = 130;
+const LOCK_BYTES: u128 = 130;
 /// Size of a lock that has been used once.
-const USED_LOCK_BYTES: u64 = 2_500;
+const USED_LOCK_BYTES: u128 = 2_500;
 /// Size of a lock's record of an acquisition and its release.
-const REMEMBERED_BYTES: u64 = 120;
+const REMEMBERED_BYTES: u128 = 120;
 /// Limit of a lock's record: a fixed part, and a part for each contender.
-const REMEMBERED_AT_MOST: [u64; 2] = [500_000, 2_500];
+const REMEMBERED_AT_MOST: [u128; 2] = [500_000, 2_500];
 /// Size of a contender's lock object.
-const OBJECT_BYTES: u64 = 500;
+const OBJECT_BYTES: u128 = 500;
 /// Size of an arrival's outcome and the generator's delay.
-const ARRIVAL_BYTES: u64 = 8;
+const ARRIVAL_BYTES: u128 = 8;
 /// Size of a replayed arrival.
-const REPLAYED_BYTES: u64 = 40;
+const REPLAYED_BYTES: u128 = 40;
 /// Size of a second of the timeline: in each thread, in total, and as it is written.
-const SECOND_BYTES: u64 = 500;
+const SECOND_BYTES: u128 = 500;
 
 pub const DISK_BASIS: &str = "300 bytes per acquisition on its own servers, until its trial is judged; \
     with --history \
@@ -255,33 +255,28 @@ impl TrialSpec {
 
     /// Peak memory of this process in this trial, roughly; see `MEMORY_BASIS`.
     pub fn estimated_memory(&self) -> u64 {
-        let contenders = self.contenders as u64;
-        let queue = contenders.div_ceil(self.locks.max(1) as u64);
+        let (locks, contenders) = (self.locks as u128, self.contenders as u128);
         // Each contender has a list of as many names as its lock has contenders.
-        let names = contenders.saturating_mul(queue);
-        MEMORY_BYTES
-            .saturating_add(CONTENDER_BYTES.saturating_mul(contenders))
-            .saturating_add(NAME_BYTES.saturating_mul(names))
-            .saturating_add(self.memory_of_locks())
-            .saturating_add(ARRIVAL_BYTES.saturating_mul(self.drawn()))
-            .saturating_add(REPLAYED_BYTES.saturating_mul(self.replayed()))
-            .saturating_add(SECOND_BYTES.saturating_mul(self.measured() as u64))
-    }
-
-    fn memory_of_locks(&self) -> u64 {
-        let (locks, contenders) = (self.locks as u64, self.contenders as u64);
-        let acquisitions = self.estimated_acquisitions() as u64;
-        let [of_lock, of_contender] = REMEMBERED_AT_MOST;
+        let names = contenders * contenders.div_ceil(locks.max(1));
+        let acquisitions = self.estimated_acquisitions() as u128;
         let (used, objects) = match self.load {
-            Load::Open(_) => (locks.min(acquisitions), acquisitions.min(locks.saturating_mul(contenders))),
+            Load::Open(_) => (locks.min(acquisitions), acquisitions.min(locks * contenders)),
             // Each contender keeps the lock that it chose for the whole trial.
             Load::Closed | Load::Batch => (locks.min(contenders), 0),
         };
-        let at_most = of_contender.saturating_mul(contenders).saturating_add(of_lock).saturating_mul(used);
-        (LOCK_BYTES * locks)
-            .saturating_add(USED_LOCK_BYTES * used)
-            .saturating_add(REMEMBERED_BYTES.saturating_mul(acquisitions).min(at_most))
-            .saturating_add(OBJECT_BYTES.saturating_mul(objects))
+        let [of_lock, of_contender] = REMEMBERED_AT_MOST;
+        let remembered = (of_contender * contenders + of_lock) * used;
+        let bytes = MEMORY_BYTES
+            + CONTENDER_BYTES * contenders
+            + NAME_BYTES * names
+            + LOCK_BYTES * locks
+            + USED_LOCK_BYTES * used
+            + remembered.min(REMEMBERED_BYTES * acquisitions)
+            + OBJECT_BYTES * objects
+            + ARRIVAL_BYTES * self.drawn() as u128
+            + REPLAYED_BYTES * self.replayed() as u128
+            + SECOND_BYTES * self.measured() as u128;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     /// Peak disk space of a trial until it is judged, without a history, in bytes; see [`DISK_BASIS`].

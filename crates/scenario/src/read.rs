@@ -59,8 +59,8 @@ impl<'a> Sink<'a> {
         self.list.borrow_mut().push(diagnostic);
     }
 
-    pub(super) fn has_errors(&self) -> bool {
-        self.list.borrow().iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    pub(super) fn errors(&self) -> usize {
+        self.list.borrow().iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count()
     }
 
     pub(super) fn into_list(self) -> Vec<Diagnostic> {

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
 
 use super::model::KindDraw;
-use super::{Arrivals, Open, Popularity, Stop, TraceArrival, TrialSpec};
+use super::{Arrivals, Open, Popularity, Shares, Stop, TraceArrival, TrialSpec};
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock;
 
@@ -271,9 +271,8 @@ fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
 }
 
 struct Locks {
-    /// Cumulative share of arrivals by rank of the lock; empty if all locks are alike.
-    shares: Vec<f64>,
-    ranked: Vec<usize>,
+    /// Shares of the arrivals by rank, and the lock of each rank; `None` if all locks are alike.
+    ranks: Option<(Shares, Vec<usize>)>,
     count: usize,
 }
 
@@ -287,27 +286,18 @@ pub fn ranked(seed: u64, count: usize) -> Vec<usize> {
 impl Locks {
     fn new(spec: &TrialSpec, popularity: Popularity) -> Self {
         let count = spec.locks.max(1);
-        let Popularity::Zipf(power) = popularity else {
-            return Self { shares: Vec::new(), ranked: Vec::new(), count };
+        let ranks = match popularity {
+            Popularity::Uniform => None,
+            Popularity::Zipf(power) => Some((Shares::zipf(count, power), ranked(spec.seed, count))),
         };
-        let mut shares: Vec<f64> = (1..=count)
-            .scan(0.0, |sum, rank| {
-                *sum += (rank as f64).powf(-power);
-                Some(*sum)
-            })
-            .collect();
-        let whole = shares.last().copied().unwrap_or(1.0);
-        shares.iter_mut().for_each(|share| *share /= whole);
-        Self { shares, ranked: ranked(spec.seed, count), count }
+        Self { ranks, count }
     }
 
     fn draw(&self, rng: &mut ChaCha8Rng) -> usize {
-        if self.shares.is_empty() {
-            return rng.random_range(0..self.count);
+        match &self.ranks {
+            None => rng.random_range(0..self.count),
+            Some((shares, ranked)) => ranked[shares.at(rng.random())],
         }
-        let drawn = rng.random::<f64>();
-        let rank = self.shares.partition_point(|share| *share <= drawn).min(self.count - 1);
-        self.ranked.get(rank).copied().unwrap_or(0)
     }
 }
 

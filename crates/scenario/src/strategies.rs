@@ -78,7 +78,7 @@ fn from_table<'c>(
     cards: &'c [LockCard],
     sink: &Sink<'_>,
 ) -> Option<ListedStrategy<'c>> {
-    let mut whole = true;
+    let before = sink.errors();
     let mut spread = None;
     let card = match table.remove("driver") {
         Some(driver) => {
@@ -86,7 +86,6 @@ fn from_table<'c>(
             if let Some(value) = table.remove(PROCESSES) {
                 let read = plain(&value).and_then(|value| processes(&value));
                 spread = sink.checked(value.span(), read);
-                whole = spread.is_some();
             }
             driven(item, &driver, table.remove("lock"), cards, sink)?
         }
@@ -102,11 +101,16 @@ fn from_table<'c>(
         let read = plain(value).and_then(|value| param_value(param, &value));
         set.extend(sink.checked(value.span(), read).map(|value| (param.name, value)));
     }
-    whole = whole
-        && set.len() == table.len()
-        && has_no_idle(card, &set, &table, sink)
-        && can_be_served(card, &set, &table, sink);
-    whole.then(|| ListedStrategy { card, choice: choice(card, &set, spread), span: item.span() })
+    for check in [report_idle, report_unservable] {
+        if sink.errors() == before {
+            check(card, &set, &table, sink);
+        }
+    }
+    (sink.errors() == before).then(|| ListedStrategy {
+        card,
+        choice: choice(card, &set, spread),
+        span: item.span(),
+    })
 }
 
 /// Key for the number of driver processes over which the contenders are spread.
@@ -187,22 +191,18 @@ fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<
     sink.checked(at.span(), mixed.map_err(|why| wrong(format!("`{}` can't be mixed", shown(name, 60)), why)))
 }
 
-/// Reports every parameter that has no effect beside the others; returns whether there is none.
-fn has_no_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) -> bool {
-    let mut none = true;
+/// Reports every parameter that has no effect beside the others.
+fn report_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) {
     for key in params.keys() {
         let Some((decider, chosen, words)) = card.idle(key.get_ref(), set) else { continue };
         let message = format!("`{}` has no effect with {} = \"{chosen}\"", key.get_ref(), decider.name);
         let help = format!("leave it out, or set `{}` to one of {}", decider.name, listed(words));
         sink.error(key.span(), message, help);
-        none = false;
     }
-    none
 }
 
-/// Reports every parameter that exceeds what is available; returns whether there is none.
-fn can_be_served(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) -> bool {
-    let mut all = true;
+/// Reports every parameter that exceeds what is available.
+fn report_unservable(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) {
     for (key, value) in params {
         let key: &str = key.get_ref();
         let Some(ParamKind::CountWithin(_, _, whole)) =
@@ -217,10 +217,8 @@ fn can_be_served(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'
             );
             let help = format!("write at most {most}, or give `{}` {part} `{whole}` or more", card.name);
             sink.error(value.span(), message, help);
-            all = false;
         }
     }
-    all
 }
 
 fn count(card: &LockCard, set: &Set, name: &str) -> Option<u64> {

@@ -36,8 +36,13 @@ pub(super) fn wrong_type(expected: &str, found: &Value, help: &str) -> Wrong {
 pub(super) trait Kind {
     type Value;
 
-    /// Description of valid values, without an article.
-    fn words() -> String;
+    /// Description of valid values, without an article. Kinds with bounds have it in `words`.
+    const WORDS: &'static str = "";
+
+    fn words() -> String {
+        Self::WORDS.to_owned()
+    }
+
     fn schema() -> serde_json::Value;
     fn read(value: &Value) -> Result<Self::Value, Wrong>;
 }
@@ -267,9 +272,7 @@ pub(super) struct Servers;
 impl Kind for Servers {
     type Value = usize;
 
-    fn words() -> String {
-        "1, 3, 5".to_owned()
-    }
+    const WORDS: &'static str = "1, 3, 5";
 
     fn schema() -> serde_json::Value {
         json!({ "type": "integer", "enum": [1, 3, 5] })
@@ -299,9 +302,7 @@ pub(super) struct Name;
 impl Kind for Name {
     type Value = String;
 
-    fn words() -> String {
-        "name".to_owned()
-    }
+    const WORDS: &'static str = "name";
 
     fn schema() -> serde_json::Value {
         matches("^[a-z0-9][a-z0-9-]{0,59}$")
@@ -327,9 +328,7 @@ pub(super) struct Percent;
 impl Kind for Percent {
     type Value = f64;
 
-    fn words() -> String {
-        "share from `\"0.1%\"` to `\"50%\"`".to_owned()
-    }
+    const WORDS: &'static str = "share from `\"0.1%\"` to `\"50%\"`";
 
     fn schema() -> serde_json::Value {
         matches(r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$")
@@ -357,9 +356,7 @@ pub(super) struct Evidence;
 impl Kind for Evidence {
     type Value = Sensitivity;
 
-    fn words() -> String {
-        "probability and error rate, such as `\"0.99@1%\"`".to_owned()
-    }
+    const WORDS: &'static str = "probability and error rate, such as `\"0.99@1%\"`";
 
     fn schema() -> serde_json::Value {
         matches(r"^\s*0?\.[0-9]+\s*@\s*[0-9]+(\.[0-9]+)?\s*%\s*$")
@@ -376,9 +373,7 @@ pub(super) struct File;
 impl Kind for File {
     type Value = PathBuf;
 
-    fn words() -> String {
-        "path".to_owned()
-    }
+    const WORDS: &'static str = "path";
 
     fn schema() -> serde_json::Value {
         json!({ "type": "string", "minLength": 1 })
@@ -399,9 +394,7 @@ pub(super) struct ColumnName;
 impl Kind for ColumnName {
     type Value = String;
 
-    fn words() -> String {
-        "name of a column, or its number".to_owned()
-    }
+    const WORDS: &'static str = "name of a column, or its number";
 
     fn schema() -> serde_json::Value {
         json!({ "type": ["string", "integer"] })
@@ -439,9 +432,7 @@ pub(super) struct ConnectString;
 impl Kind for ConnectString {
     type Value = String;
 
-    fn words() -> String {
-        "connect string".to_owned()
-    }
+    const WORDS: &'static str = "connect string";
 
     fn schema() -> serde_json::Value {
         File::schema()

@@ -97,6 +97,16 @@ impl fmt::Display for Lexeme<'_> {
     }
 }
 
+impl<'t> Lexeme<'t> {
+    fn word(self) -> Option<&'t str> {
+        if let Self::Word(word) = self { Some(word) } else { None }
+    }
+
+    fn digits(self) -> Option<&'t str> {
+        if let Self::Number(digits) = self { Some(digits) } else { None }
+    }
+}
+
 fn begins_word(c: char) -> bool {
     c.is_alphabetic() || c == '_' || c == 'µ'
 }
@@ -120,7 +130,9 @@ fn tokens(text: &str) -> Vec<(Lexeme<'_>, Range<usize>)> {
 /// The first token of the text and its length in bytes.
 fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
     let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
-    if let Some(relation) = Relation::ALL.into_iter().find(|one| rest.starts_with(one.sign())) {
+    // `<=` and `>=` begin with other relations.
+    let relations = Relation::ALL.into_iter().filter(|one| rest.starts_with(one.sign()));
+    if let Some(relation) = relations.max_by_key(|one| one.sign().len()) {
         return (Lexeme::Relation(relation), relation.sign().len());
     }
     match first {
@@ -202,11 +214,7 @@ impl<'t> Reader<'t, '_> {
 
     /// A metric with its scope, and the position of the metric.
     fn subject(&mut self, help: &str) -> Read<(Subject, Range<usize>)> {
-        let (name, span) = match self.peek()? {
-            Some((Lexeme::Word(name), span)) => (name, span),
-            other => return Err(self.unexpected(other, "a metric", help)),
-        };
-        self.at += 1;
+        let (name, span) = self.take(Lexeme::word, "a metric", help)?;
         let figure = Figure::named(name, self.known.figures).map_err(|why| {
             let (message, help) = why.split_once("; ").or_else(|| why.split_once(": ")).unwrap_or((&why, ""));
             self.mistake(span.clone(), message, help)
@@ -235,15 +243,12 @@ impl<'t> Reader<'t, '_> {
     }
 
     fn strategy(&mut self) -> Read<String> {
-        let (label, span) = match self.peek()? {
-            Some((Lexeme::Word(label), span)) => (label, span),
-            Some((Lexeme::Quoted(label), span)) if !label.trim().is_empty() => (label, span),
-            other => {
-                let help = "name one as the scenario does; a label of several words is quoted";
-                return Err(self.unexpected(other, "a strategy", help));
-            }
+        let label = |token| match token {
+            Lexeme::Quoted(label) => Some(label).filter(|label| !label.trim().is_empty()),
+            other => other.word(),
         };
-        self.at += 1;
+        let help = "name one as the scenario does; a label of several words is quoted";
+        let (label, span) = self.take(label, "a strategy", help)?;
         let Some(known) = self.known.cells else { return Ok(label.to_owned()) };
         // The label states whether a lock is not ZooKeeper's; gates may omit that.
         let own = own_label(label, known.locks);
@@ -259,11 +264,7 @@ impl<'t> Reader<'t, '_> {
 
     fn contenders(&mut self) -> Read<usize> {
         const HELP: &str = "write e.g. `at 20 contenders`";
-        let (digits, span) = match self.peek()? {
-            Some((Lexeme::Number(digits), span)) => (digits, span),
-            other => return Err(self.unexpected(other, "a number of contenders", HELP)),
-        };
-        self.at += 1;
+        let (digits, span) = self.take(Lexeme::digits, "a number of contenders", HELP)?;
         let Some(count) = digits.parse().ok().filter(|count| *count > 0_usize) else {
             return Err(self.mistake(
                 span,
@@ -286,10 +287,7 @@ impl<'t> Reader<'t, '_> {
             self.one_of(&[word], HELP)?;
         }
         let (number, span) = self.number(HELP)?;
-        match self.peek()? {
-            Some((Lexeme::Percent, _)) => self.at += 1,
-            other => return Err(self.unexpected(other, "`%`", HELP)),
-        }
+        self.take(|token| (token == Lexeme::Percent).then_some(()), "`%`", HELP)?;
         if !(number > 0.0 && number <= 1_000.0) {
             let message = "a regression is more than 0% and at most 1000%";
             return Err(self.mistake(span, message, "write e.g. `by 5%`"));
@@ -414,11 +412,7 @@ impl<'t> Reader<'t, '_> {
     }
 
     fn number(&mut self, help: &str) -> Read<(f64, Range<usize>)> {
-        let (digits, span) = match self.peek()? {
-            Some((Lexeme::Number(digits), span)) => (digits, span),
-            other => return Err(self.unexpected(other, "a number", help)),
-        };
-        self.at += 1;
+        let (digits, span) = self.take(Lexeme::digits, "a number", help)?;
         match digits.parse().ok().filter(|number: &f64| number.is_finite()) {
             Some(number) => Ok((number, span)),
             None => Err(self.mistake(span, "the number is too large", help)),
@@ -426,16 +420,22 @@ impl<'t> Reader<'t, '_> {
     }
 
     fn one_of(&mut self, words: &[&str], help: &str) -> Read<()> {
-        match self.peek()? {
-            Some((Lexeme::Word(word), _)) if words.contains(&word) => {
-                self.at += 1;
-                Ok(())
-            }
-            other => {
-                let expected = format!("`{}`", words.first().unwrap_or(&""));
-                Err(self.unexpected(other, &expected, help))
-            }
-        }
+        let expected = format!("`{}`", words.first().unwrap_or(&""));
+        self.take(|token| token.word().filter(|word| words.contains(word)), &expected, help).map(drop)
+    }
+
+    /// Takes the next token if it is the expected one.
+    fn take<T>(
+        &mut self,
+        wanted: impl Fn(Lexeme<'t>) -> Option<T>,
+        expected: &str,
+        help: &str,
+    ) -> Read<(T, Range<usize>)> {
+        let found = self.peek()?;
+        let taken = found.clone().and_then(|(token, span)| Some((wanted(token)?, span)));
+        let taken = taken.ok_or_else(|| self.unexpected(found, expected, help))?;
+        self.at += 1;
+        Ok(taken)
     }
 
     /// The next token, or a mistake if the text is not part of any gate.
