@@ -2,6 +2,9 @@
 //!
 //! To update them: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
 
+mod faults;
+pub mod scenario_keys;
+
 use std::path::{Path, PathBuf};
 
 use crate::support::shown;
@@ -43,7 +46,7 @@ fn the_page_on_locks_is_up_to_date() {
 
 #[test]
 fn the_page_on_faults_is_up_to_date() {
-    assert_fresh("docs/reference/faults.md", &fault::reference());
+    assert_fresh("docs/reference/faults.md", &faults::page());
 }
 
 #[test]
@@ -53,10 +56,8 @@ fn the_page_on_metrics_is_up_to_date() {
 
 #[test]
 fn the_page_on_scenarios_is_up_to_date() {
-    assert_fresh(
-        "docs/reference/scenario-keys.md",
-        &zklockbench_scenario::reference(&zklockbench_locks::cards(), &fault::cards()),
-    );
+    let page = scenario_keys::page(&zklockbench_locks::cards(), &fault::cards());
+    assert_fresh("docs/reference/scenario-keys.md", &page);
 }
 
 #[test]

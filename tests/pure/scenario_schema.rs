@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use crate::generated_docs::scenario_keys;
 use crate::support::cards::CARDS;
 use crate::support::json_schema::Schema;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use zklockbench_ensemble::fault;
 use zklockbench_scenario::fields::{
     CLIENT, ENSEMBLE, FAULT, GATE, OPEN_KEYS, Section, distributions, fields, processes,
 };
-use zklockbench_scenario::{reference, schema};
+use zklockbench_scenario::schema;
 
 fn validator(cards: &[LockCard]) -> Schema {
     Schema::new(&schema(cards, &fault::cards()))
@@ -136,7 +137,7 @@ fn every_arrival_example_validates() {
 
 #[test]
 fn the_reference_names_every_key_shape_strategy_and_parameter() {
-    let page = reference(&CARDS, &fault::cards());
+    let page = scenario_keys::page(&CARDS, &fault::cards());
     for field in fields() {
         assert!(page.contains(&format!("| `{}` |", field.name)), "{}", field.name);
     }

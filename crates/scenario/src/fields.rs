@@ -20,6 +20,9 @@ pub const GATE: &str = "gate";
 /// Parameter of strategies whose default is the top-level `poll_interval`.
 pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
 
+/// The arrival processes that take a rate; others have their own rates or times.
+pub const PROCESSES_WITH_RATE: [&str; 4] = ["poisson", "constant", "bursts", "day"];
+
 pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", "late", "backlog_at_most"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +93,7 @@ impl Field {
     }
 
     /// Description of the valid values.
-    pub(super) fn words(&self) -> &str {
+    pub fn words(&self) -> &str {
         self.annotation("x-words").unwrap_or("text")
     }
 }

@@ -17,7 +17,6 @@ mod parse;
 mod plan;
 mod preview;
 mod read;
-mod reference;
 mod rules;
 pub mod schedule;
 mod schema;
@@ -43,7 +42,6 @@ pub use model::{
 pub use parse::{Parsed, decode, parse, parse_with_traces};
 pub use plan::{BASIS as ESTIMATE_BASIS, TrialPlan, again};
 pub use preview::{FaultPreview, GatePreview, OfferedPreview, PrecisionPreview, Preview, TrialPreview};
-pub use reference::reference;
 pub use schedule::Slice;
 pub use schema::schema;
 pub use shapes::ReadTrace;

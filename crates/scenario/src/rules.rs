@@ -7,11 +7,11 @@ use super::arrivals::Replay;
 use super::diagnostic::listed;
 use super::distribution::Distribution;
 use super::document::Document;
-use super::fields::{OPEN_KEYS, POLL_INTERVAL_PARAM};
+use super::fields::{OPEN_KEYS, POLL_INTERVAL_PARAM, PROCESSES_WITH_RATE};
 use super::file::{LoadWord, Sessions};
 use super::model::StrategyChoice;
 use super::read::Sink;
-use super::shapes::{Process, Times};
+use super::shapes::Times;
 use super::strategies::{ListedStrategy, takers};
 use super::value::{Is, Time, written};
 use zklockbench_core::units::contenders;
@@ -203,7 +203,7 @@ fn rate(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         ),
         (true, _) => {}
         (false, given) => {
-            let takers = listed(Process::WITH_RATE);
+            let takers = listed(PROCESSES_WITH_RATE);
             let help = format!("leave the key out, or use another arrival process: {takers}");
             for (_, key) in given {
                 let message = format!("`{}` sets its own arrival rate", process.name());

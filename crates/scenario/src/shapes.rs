@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::arrivals::{Arrivals, Popularity, Replay, Step, TraceArrival};
 use super::columns::Columns;
 use super::distribution::{Distribution, MeasuredTimes};
+use super::fields::PROCESSES_WITH_RATE;
 use super::file::{DAY, ONE, WEEK};
 use super::value::{ColumnName, Is, Number, Time, Unit, Wrong, written, wrong};
 
@@ -183,11 +184,8 @@ impl Process {
         }
     }
 
-    /// The processes that take a rate; others have their own rates or times.
-    pub(super) const WITH_RATE: [&'static str; 4] = ["poisson", "constant", "bursts", "day"];
-
     pub(super) fn takes_rate(&self) -> bool {
-        Self::WITH_RATE.contains(&self.name())
+        PROCESSES_WITH_RATE.contains(&self.name())
     }
 
     /// The arrivals, at one per second if the process takes a rate.

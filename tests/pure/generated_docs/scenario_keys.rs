@@ -1,13 +1,13 @@
 //! The reference page of the scenario file, generated from the reader's own definitions.
 
-use super::diagnostic::listed;
-use super::fields::{Field, Form, Section, distributions, fields_of, processes};
-use super::shapes::Process;
 use zklockbench_core::catalog::fault::{Ends, FaultCard};
 use zklockbench_core::catalog::{LockCard, Param, ParamKind};
+use zklockbench_scenario::fields::{
+    Field, Form, PROCESSES_WITH_RATE, Section, distributions, fields_of, processes,
+};
 
 /// Markdown for `docs/reference/scenario-keys.md`.
-pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
+pub fn page(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     let tables = [
         ("{top}", keys(Section::Top)),
         ("{ensemble}", keys(Section::Ensemble)),
@@ -20,7 +20,7 @@ pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
         ("{kinds}", table("fault | what | target | duration", kinds.iter().map(kind))),
         ("{parameters}", parameters(kinds)),
     ];
-    tables.iter().fold(include_str!("reference.md").to_owned(), |page, (mark, table)| {
+    tables.iter().fold(include_str!("scenario-keys.md").to_owned(), |page, (mark, table)| {
         page.replace(mark, table.trim_end())
     })
 }
@@ -48,7 +48,7 @@ fn distribution(form: &Form) -> String {
 }
 
 fn process(form: &Form) -> String {
-    let takes_rate = Process::WITH_RATE.contains(&form.name.as_str());
+    let takes_rate = PROCESSES_WITH_RATE.contains(&form.name.as_str());
     let rate = if takes_rate { "`rate` or `rate_each`" } else { "its own" };
     format!("`{}` | {rate} | {}", form.example, form.doc)
 }
@@ -91,7 +91,10 @@ fn values(param: &Param) -> String {
     match param.kind {
         ParamKind::Duration => "duration".to_owned(),
         ParamKind::Bool => "`true` or `false`".to_owned(),
-        ParamKind::OneOf(_) | ParamKind::Choice(_) => listed(param.kind.words()),
+        ParamKind::OneOf(_) | ParamKind::Choice(_) => {
+            let words = param.kind.words().into_iter().map(|word| format!("`{word}`"));
+            words.collect::<Vec<_>>().join(", ")
+        }
         ParamKind::Count(least, most) => format!("{least} to {most}"),
         ParamKind::CountWithin(least, most, whole) => format!("{least} to {most}, at most `{whole}`"),
     }
