@@ -262,45 +262,6 @@ fn lock_popularity_follows_zipf_and_the_seed_picks_the_hottest() {
     (0..10).for_each(|lock| close(alike.iter().filter(|one| one.lock == lock).count() as f64, 1e4, 0.05));
 }
 
-/// The mean wait in seconds of these arrivals at one lock that hands over in no time, by Lindley's recursion.
-fn mean_wait(arrivals: &[Arrival]) -> f64 {
-    let (mut wait, mut sum) = (0.0_f64, 0.0);
-    for pair in arrivals.windows(2) {
-        sum += wait;
-        let gap = (pair[1].at_us - pair[0].at_us) as f64 / 1e6;
-        wait = (wait + pair[0].hold.as_secs_f64() - gap).max(0.0);
-    }
-    sum / (arrivals.len() - 1) as f64
-}
-
-/// The mean wait in seconds by Pollaczek and Khinchine, from the rate and the holds of the same arrivals.
-fn pollaczek_khinchine(arrivals: &[Arrival], lasts_s: u64) -> f64 {
-    let holds: Vec<_> = arrivals.iter().map(|one| one.hold.as_secs_f64()).collect();
-    let rate = arrivals.len() as f64 / lasts_s as f64;
-    let squares: Vec<_> = holds.iter().map(|hold| hold * hold).collect();
-    rate * mean(&squares) / (2.0 * (1.0 - rate * mean(&holds)))
-}
-
-#[test]
-fn waits_for_poisson_arrivals_match_pollaczek_khinchine() {
-    for hold in ["\"10ms\"", "{ exponential = { mean = \"10ms\" } }"] {
-        for (percent, within) in [(30, 0.1), (50, 0.1), (70, 0.1), (80, 0.2)] {
-            let lines = format!("rate = {percent}\nduration = \"1000s\"\nhold = {hold}");
-            let drawn = draw(&spec(&lines), seconds(1_000));
-            close(mean_wait(&drawn), pollaczek_khinchine(&drawn, 1_000), within);
-        }
-    }
-    // For others it does not match: evenly spaced arrivals wait less, bursts wait longer.
-    for (process, is_longer) in
-        [("\"constant\"", false), ("{ bursts = { peak = 3, length = \"1s\" } }", true)]
-    {
-        let lines = format!("rate = 50\nduration = \"1000s\"\nhold = \"10ms\"\narrivals = {process}");
-        let drawn = draw(&spec(&lines), seconds(1_000));
-        let ratio = mean_wait(&drawn) / pollaczek_khinchine(&drawn, 1_000);
-        assert!(if is_longer { ratio > 2.0 } else { ratio < 0.5 }, "{process}: {ratio}");
-    }
-}
-
 /// Every kind of process with any valid numbers that are small enough to draw quickly.
 fn processes() -> impl Strategy<Value = String> {
     let rate = 0.001..2_000.0_f64;

@@ -101,33 +101,14 @@ fn every_wait_matches_lindleys_recursion() {
         }
         // Then the simulator computes the same waits
         let load = Open { arrivals, sessions: usize::MAX, from: 0.0, to: f64::INFINITY };
-        let found = open(&plain(1), load, 1).waits;
-        assert_eq!(found.len(), expected.len());
-        for (found, expected) in found.iter().zip(&expected) {
+        let found = open(&plain(1), load, 1);
+        assert_eq!(found.waits.len(), expected.len());
+        for (found, expected) in found.waits.iter().zip(&expected) {
             assert!((found - expected).abs() < 1e-3, "{found} {expected} at {utilisation}");
         }
-    }
-}
-
-#[test]
-fn exponential_services_match_mm1() {
-    for &utilisation in utilisations() {
-        let arrivals = arrivals(utilisation, |rng| SERVICE * exponential(rng));
-        let ((rate, service), outcome) = (drawn(&arrivals), served(&arrivals));
-        let expected = formulas::mm1(rate, service).unwrap();
-        within(outcome.mean().unwrap(), expected, 0.02, &format!("M/M/1 at {utilisation}"));
-        let p99 = formulas::mm1_quantile(rate, service, 0.99).unwrap();
-        within(outcome.quantile(0.99).unwrap(), p99, 0.05, &format!("p99 of M/M/1 at {utilisation}"));
-    }
-}
-
-#[test]
-fn equal_services_match_md1() {
-    for &utilisation in utilisations() {
-        let arrivals = arrivals(utilisation, |_| SERVICE);
-        let ((rate, service), outcome) = (drawn(&arrivals), served(&arrivals));
-        let expected = formulas::md1(rate, service).unwrap();
-        within(outcome.mean().unwrap(), expected, 0.02, &format!("M/D/1 at {utilisation}"));
+        // And its quantile is one of them
+        expected.sort_by(f64::total_cmp);
+        assert!((found.quantile(0.99).unwrap() - expected[19_799]).abs() < 1e-3);
     }
 }
 
