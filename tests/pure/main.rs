@@ -21,7 +21,6 @@ mod ci_pipelines;
 mod compare;
 mod compare_bets;
 mod compare_equal_runs;
-mod compare_resampled;
 mod compare_verdicts;
 mod count_model;
 mod driver_protocol;
