@@ -1,7 +1,5 @@
 //! A batch costs exactly what the cost model says, by the client's count and by the servers'.
 
-mod mixed;
-
 use std::collections::BTreeMap;
 
 use futures_util::future::{join, join_all};
