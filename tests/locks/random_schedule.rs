@@ -6,8 +6,6 @@
 //! `scripts/test --long`). `ZKLOCKBENCH_SEED` repeats a schedule, but the servers still decide the order of
 //! arrival.
 
-mod printed;
-
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
