@@ -17,7 +17,6 @@ use crate::support::program::{Bench, held_unless_the_host_was_busy, stderr, stdo
 use crate::support::skip;
 
 const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/go/run");
-const RECIPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/zookeeper-recipes/run");
 const SHELL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/shell/run");
 const DEFECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/defects/show");
 const ONE_SERVER: &str = "contenders = 5\nhold = \"3ms\"\nduration = \"2s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n\
@@ -281,18 +280,6 @@ fn a_session_is_expired_only_with_its_password_and_never_assumed_expired() {
 }
 
 #[test]
-#[ignore = "long: driver check covers this driver's protocol"]
-fn zookeepers_own_write_lock_holds_when_driven() {
-    if !Path::new("/usr/share/java/zookeeper-recipes-lock.jar").exists() {
-        return skip::skipped("this machine has no zookeeper-recipes-lock.jar in /usr/share/java");
-    }
-    let bench = Bench::new();
-    let scenario = "name = \"recipes\"\nstrategies = [\"recipes:WriteLock\"]\ncontenders = 5\nhold = \"20ms\"\n\
-                    duration = \"2s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
-    has_held(&bench, &bench.run_driven("recipes", RECIPES, scenario));
-}
-
-#[test]
 #[ignore = "long: Go is installed"]
 fn gos_lock_holds_when_driven_and_late_grants_are_reported() {
     if !Path::new("/usr/share/gocode/src/github.com/samuel/go-zookeeper").exists() {
@@ -310,22 +297,6 @@ fn gos_lock_holds_when_driven_and_late_grants_are_reported() {
 }
 
 #[test]
-#[ignore = "long: a trial that stands still until it is given up"]
-fn kazoo_649_stops_readers_and_writers_before_version_2_9() {
-    let Some(python) = foreign::python() else { return };
-    let has_the_fault = foreign::kazoos_version(python) < (2, 9);
-    let bench = Bench::new();
-    let scenario =
-        format!("name = \"sides\"\nstrategies = [\"kazoo:ReadWrite\"]\nread_ratio = 0.5\n{ONE_SERVER}");
-    let output = bench.run_with(&[&foreign::kazoo().unwrap()], &scenario, &NOT_COUNTED);
-    let trial = &bench.stored().trials[0];
-    assert_eq!(trial.health.standstill_us > 1_000_000, has_the_fault, "{}", stderr(&output));
-    // A lock that is stuck violates only progress: it does not admit two contenders.
-    assert_eq!(trial.violation_count, 0);
-    assert_eq!(trial.is_violated(), !trial.stuck.is_empty(), "{:?}", trial.judged.verdict);
-}
-
-#[test]
 #[ignore = "long: servers and virtual machines started again and again"]
 fn two_documented_client_defects_are_reproduced() {
     if foreign::python().is_none() {
@@ -340,20 +311,6 @@ fn two_documented_client_defects_are_reproduced() {
     let output = show.stderr(Stdio::inherit()).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("kazoo-760: seen") && said.contains("write-lock-26: seen"), "{said}");
-}
-
-#[test]
-fn a_driver_that_grants_without_a_lock_is_violated() {
-    let bench = Bench::new();
-    let scenario = format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{ONE_SERVER}");
-    let run = |more: &[&str]| bench.run_with(&[liar(&bench, LIAR)], &scenario, more);
-    // The driver has declared that it supports no timeouts.
-    let refused = run(&["--set", "acquire_timeout=1s"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("`liar:Lock` does not support timeouts"), "{}", stderr(&refused));
-    let found = run(&[]);
-    assert_eq!(found.status.code(), Some(1), "{}", stderr(&found));
-    assert!(bench.stored().trials[0].is_violated());
 }
 
 const LEAVES_NODES: &str = include_str!("../data/drivers/leaves_nodes.py");
