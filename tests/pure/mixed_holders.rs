@@ -1,5 +1,15 @@
 //! Valid holders, zombies and intruders in every mix: the trial's judge, `check` on the trial's history, and `merge`
 //! give the same verdict.
+//!
+//! A case of the snapshot is a lock and its holders in the order of their acquisitions. A holder is
+//! described by its claim (`w`, `r` or a number of leases), its position in the order of grants, and its fate:
+//!
+//! - `expired`: its session ends behind its back, and it learns of that after its release;
+//! - `lost`: it is notified right after its acquisition, and stays;
+//! - `crashed`: it dies right after its acquisition;
+//! - `suspended`: its connection is lost right after its acquisition and restored by the release; `cut`: the
+//!   same, but lost right before the acquisition;
+//! - `unknown`: its release has no clear answer.
 
 use std::fmt::Write as _;
 
@@ -7,83 +17,27 @@ use zklockbench_record::history::{LockKind, SessionState};
 use zklockbench_record::{Deed, Facts, LockClaim, Moment, Trial};
 use zklockbench_results::history::merge_histories;
 
+use crate::support::answered::answered;
 use crate::support::records;
 use crate::support::story::{self, file, lines, overlaps};
 
 /// Violations, zombies and uncertain overlaps.
 type Counts = [u64; 3];
 
-/// A lock; its holders in the order of their acquisitions; and the classes of these acquisitions. A holder is
-/// described by its claim (`w`, `r` or a number of leases), its position in the order of grants, and its fate:
-///
-/// - `expired`: its session ends behind its back, and it learns of that after its release;
-/// - `lost`: it is notified right after its acquisition, and stays;
-/// - `crashed`: it dies right after its acquisition;
-/// - `suspended`: its connection is lost right after its acquisition and restored by the release; `cut`: the
-///   same, but lost right before the acquisition;
-/// - `unknown`: its release has no clear answer.
-const CASES: [(&str, &str, Counts); 46] = [
-    ("mutex", "w-1 w-2", [1, 0, 0]),
-    ("mutex", "w-2 w-1", [1, 0, 0]),
-    ("mutex", "w-1-expired w-2", [0, 1, 0]),
-    ("mutex", "w-1-lost w-2", [0, 1, 0]),
-    ("mutex", "w-1-crashed w-2", [0, 0, 0]),
-    ("mutex", "w-1-suspended w-2", [0, 1, 0]),
-    ("mutex", "w-1-unknown w-2", [0, 0, 1]),
-    ("mutex", "w-1 w-2-cut", [1, 0, 0]),
-    ("mutex", "w-1 w-2-expired", [1, 0, 0]),
-    ("mutex", "w-2 w-1-expired", [0, 1, 0]),
-    ("mutex", "w-2 w-1-unknown", [0, 0, 1]),
-    ("mutex", "w-1-expired w-2 w-3", [1, 1, 0]),
-    ("mutex", "w-1-lost w-2 w-3", [1, 1, 0]),
-    ("mutex", "w-1-crashed w-2 w-3", [1, 0, 0]),
-    ("mutex", "w-1-expired w-2-expired w-3", [0, 2, 0]),
-    ("mutex", "w-1-expired w-2-unknown w-3", [0, 1, 1]),
-    ("read-write", "r-1 r-2", [0, 0, 0]),
-    ("read-write", "w-1 r-2 r-3", [2, 0, 0]),
-    ("read-write", "w-1-expired r-2 r-3", [0, 2, 0]),
-    ("read-write", "r-1 r-2 w-3", [1, 0, 0]),
-    ("read-write", "r-1-expired r-2 w-3", [1, 0, 0]),
-    ("read-write", "r-1-expired r-2-expired w-3", [0, 1, 0]),
-    ("read-write", "r-1-expired w-2 r-3", [1, 1, 0]),
-    ("read-write", "w-1-lost r-2 w-3", [1, 1, 0]),
-    ("read-write", "r-2 w-1-expired", [0, 1, 0]),
-    ("read-write", "r-1 w-2-cut", [1, 0, 0]),
-    ("read-write", "r-1-crashed w-2", [0, 0, 0]),
-    ("read-write", "r-1-unknown r-2 w-3", [1, 0, 0]),
-    ("read-write", "r-1-unknown w-2", [0, 0, 1]),
-    ("semaphore 2", "1-1 1-2 1-3", [1, 0, 0]),
-    ("semaphore 2", "1-1-expired 1-2 1-3", [0, 1, 0]),
-    ("semaphore 2", "1-1-expired 1-2 1-3 1-4", [1, 1, 0]),
-    ("semaphore 2", "1-1-expired 1-2-expired 1-3 1-4", [0, 2, 0]),
-    ("semaphore 2", "1-1 1-2 1-3-expired", [1, 0, 0]),
-    ("semaphore 2", "1-2 1-3 1-1-expired", [0, 1, 0]),
-    ("semaphore 2", "1-1-crashed 1-2 1-3", [0, 0, 0]),
-    ("semaphore 2", "1-1-unknown 1-2 1-3", [0, 0, 1]),
-    ("semaphore 2", "1-1-suspended 1-2 1-3 1-4-expired", [1, 1, 0]),
-    ("semaphore 5", "3-1 2-2 1-3", [1, 0, 0]),
-    ("semaphore 5", "3-1-expired 2-2 3-3", [0, 1, 0]),
-    ("semaphore 5", "3-1-expired 2-2 3-3 1-4", [1, 1, 0]),
-    ("semaphore 5", "1-1-expired 4-2 2-3", [1, 0, 0]),
-    ("semaphore 5", "3-1-unknown 2-2 1-3", [0, 0, 1]),
-    ("semaphore 5", "3-2 3-1-expired", [0, 1, 0]),
-    ("semaphore 5", "2-1-lost 3-2 2-3", [0, 1, 0]),
-    ("semaphore 5", "2-1-crashed 3-2 2-3", [0, 0, 0]),
-];
-
 const ASKED: u64 = 1;
 
-struct CaseHolder {
+struct CaseHolder<'a> {
     contender: usize,
     claim: LockClaim,
     token: i64,
-    fate: &'static str,
+    fate: &'a str,
     entered: u64,
     left: u64,
 }
 
-fn holders(case: &'static str) -> Vec<CaseHolder> {
-    let holder = |(contender, words): (usize, &'static str)| {
+fn holders(case: &str) -> Vec<CaseHolder<'_>> {
+    let holder = |(contender, words)| {
+        let words: &str = words;
         let mut words = words.split('-');
         let claim = match words.next().unwrap() {
             "w" => LockClaim::WRITE,
@@ -113,7 +67,7 @@ fn kind(lock: &str) -> LockKind {
 }
 
 /// The trial as the load passes it to the judge.
-fn judged_trial(lock: &str, holders: &[CaseHolder]) -> Trial {
+fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
     let mut moments = Vec::new();
     for CaseHolder { contender, claim, token, fate, entered, left } in holders {
         let mut did = |at, deed| {
@@ -158,7 +112,7 @@ fn judged_trial(lock: &str, holders: &[CaseHolder]) -> Trial {
 }
 
 /// The same case as a history.
-fn history(lock: &str, holders: &[CaseHolder]) -> String {
+fn history(lock: &str, holders: &[CaseHolder<'_>]) -> String {
     let mut events: Vec<(u64, String)> = Vec::new();
     for CaseHolder { contender, claim, token, fate, entered, left } in holders {
         let mode = format!("{:?}", claim.mode).to_lowercase();
@@ -216,22 +170,27 @@ fn counts(trial: &Trial) -> Counts {
     [trial.violation_count, trial.excused.zombies, trial.excused.uncertain]
 }
 
+/// What all three say of a case.
+fn classified(case: &str) -> String {
+    let (lock, case) = case.trim().split_once(": ").unwrap();
+    let holders = holders(case);
+    let trial = judged_trial(lock, &holders);
+    let [violations, zombies, uncertain] = counts(&trial);
+    let history = history(lock, &holders);
+    let judgement = story::check_text(history.as_bytes()).unwrap();
+    assert_eq!(overlaps(&judgement), counts(&trial), "check: {lock}: {case}");
+    assert_eq!(zklockbench_judge::differs(&trial, &judgement), None, "{lock}: {case}");
+    let (both, of_history) = merged(lock, &trial, &history);
+    assert_eq!((counts(&both), of_history), (counts(&trial), counts(&trial)), "merge: {lock}: {case}");
+    assert!(violations == 0 || trial.most_inside > 1, "{lock}: {case}");
+    for word in [trial.judged.verdict.word(), judgement.verdict.word(), both.judged.verdict.word()] {
+        assert_eq!(word == "violated", violations > 0, "{lock}: {case}: {word}");
+    }
+    format!("{violations} violated, {zombies} zombies, {uncertain} uncertain")
+}
+
 #[test]
 fn trial_history_and_merge_give_the_same_verdict_on_every_mix_of_holders() {
-    for (lock, case, expected) in CASES {
-        let holders = holders(case);
-        let trial = judged_trial(lock, &holders);
-        assert_eq!(counts(&trial), expected, "trial: {lock}: {case}");
-        let history = history(lock, &holders);
-        let judgement = story::check_text(history.as_bytes()).unwrap();
-        assert_eq!(overlaps(&judgement), expected, "check: {lock}: {case}");
-        assert_eq!(zklockbench_judge::differs(&trial, &judgement), None, "{lock}: {case}");
-        let (both, of_history) = merged(lock, &trial, &history);
-        assert_eq!((counts(&both), of_history), (expected, expected), "merge: {lock}: {case}");
-        let is_violated = expected[0] > 0;
-        assert!(!is_violated || trial.most_inside > 1, "{lock}: {case}");
-        for word in [trial.judged.verdict.word(), judgement.verdict.word(), both.judged.verdict.word()] {
-            assert_eq!(word == "violated", is_violated, "{lock}: {case}: {word}");
-        }
-    }
+    let snapshot = include_str!("snapshots/pure__mixed_holders__mixes.snap");
+    insta::assert_snapshot!("mixes", answered(snapshot, classified));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::generated_docs::scenario_keys;
+use crate::support::answered::answered;
 use crate::support::cards::CARDS;
 use crate::support::json_schema::Schema;
 use serde_json::{Value, json};
@@ -94,30 +94,18 @@ fn every_strategy_can_be_a_name_or_a_table_with_its_parameters() {
 
 #[test]
 fn the_schema_refuses_common_mistakes() {
-    for wrong in [
-        json!({ "strategies": ["poling"] }),
-        json!({ "contenders": 0 }),
-        json!({ "contenders": [5, 5] }),
-        json!({ "hold": "20" }),
-        json!({ "hold": 20 }),
-        json!({ "hold": { "uniform": { "min": "1ms" } } }),
-        json!({ "load": "open" }),
-        json!({ "load": "batch" }),
-        json!({ "acquisitions": 3 }),
-        json!({ "ensemble": { "servers": 2 } }),
-        json!({ "ensemble": { "servers": 3, "connect": "a:1" } }),
-        json!({ "warmup": "1s" }),
-        json!({ "rate": 5 }),
-        json!({ "load": "open", "rate": 5, "rate_each": 1 }),
-        json!({ "load": "open", "rate": 5, "acquisitions": 5 }),
-        json!({ "load": "open", "rate": 5, "arrivals": { "ramp": { "from": 1, "to": 2 } } }),
-        json!({ "load": "open", "arrivals": { "bursts": { "peak": 4, "length": "1s" } } }),
-        json!({ "load": "open", "rate": 5, "arrivals": { "bursts": { "peak": 4 } } }),
-        json!({ "load": "open", "rate": 5, "arrivals": { "day": {}, "bursts": {} } }),
-        json!({ "load": "open", "rate": 5, "popularity": { "zipf": -1 } }),
-    ] {
-        assert!(!complaints(&file(wrong.clone())).is_empty(), "{wrong} passed");
-    }
+    let snapshot = include_str!("snapshots/pure__scenario_schema__mistakes.snap");
+    let answer = |lines: &str| {
+        let extra = toml::from_str::<toml::Value>(lines).unwrap();
+        let complaints = complaints(&file(serde_json::to_value(extra).unwrap()));
+        assert!(!complaints.is_empty(), "{lines} passed");
+        let shortly = |complaint: &String| match complaint.split_once(" against ") {
+            Some((value, rule)) => format!("{value} against {}\n", rule.split(':').next().unwrap()),
+            None => format!("{complaint}\n"),
+        };
+        complaints.iter().map(shortly).collect()
+    };
+    insta::assert_snapshot!("mistakes", answered(snapshot, answer));
 }
 
 #[test]
