@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::support::answered::answered;
 use crate::support::{depth, records, views};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -96,53 +97,19 @@ fn values(samples: &[Sample]) -> Vec<f64> {
 }
 
 #[test]
-fn a_range_has_several_notations_and_a_wrong_one_is_explained() {
-    for text in [
-        "contenders=1..1000",
-        "rate=10/s..2000/s",
-        "hold=1ms..1s",
-        "locks=1,10,100",
-        "servers=1,3,5",
-        "delay=0.2ms,50ms",
-        "session_timeout=2s,5s,30s",
-    ] {
-        let over: Over = text.parse().unwrap();
-        assert_eq!(over.to_string().parse::<Over>().unwrap(), over, "{text}");
-    }
-    for (text, told) in [
-        ("contenders=0..5", "out of range; give 1 to 10000"),
-        ("contenders=10..1", "does not rise: write the smaller end first"),
-        ("contenders=5..5", "does not rise"),
-        ("contenders=1.5..9", "not a whole number"),
-        ("contenders", "write a variable and its values"),
-        ("threads=1..4", "there is no variable `threads`"),
-        ("servers=2", "a local ensemble has 1, 3 or 5"),
-        ("servers=1..5", "list them, servers=1,3,5"),
-        ("rate=-5..10", "out of range"),
-        ("rate=nan..10", "out of range"),
-        ("hold=5..10", "hold=1ms..1s"),
-        ("delay=", "e.g. delay="),
-        ("session_timeout=1ms,5s", "give 200 ms to 10m"),
-    ] {
-        let said = text.parse::<Over>().unwrap_err();
-        assert!(said.contains(told), "{text}: {said}");
-    }
-}
-
-#[test]
-fn an_objective_is_a_metric_and_a_number() {
-    let objective: Objective = "wait.p99 < 100ms".parse().unwrap();
-    assert_eq!(objective.limit, 100_000.0);
-    for wrong in [
-        "wait.p99",
-        "wiat.p99 < 1ms",
-        "wait.p99 < 2 * floor",
-        "wait.p99 of baton < 1ms",
-        "throughput == 5/s",
-        "",
-    ] {
-        assert!(wrong.parse::<Objective>().is_err(), "{wrong}");
-    }
+fn each_range_and_objective_is_read_or_its_mistake_is_explained() {
+    let snapshot = include_str!("snapshots/pure__sweep__notations.snap");
+    let answer = |text: &str| match text.trim().split_once(": ").unwrap() {
+        ("over", text) => text.parse::<Over>().map(|over| {
+            assert_eq!(over.to_string().parse::<Over>().unwrap(), over, "{text}");
+            over.to_string()
+        }),
+        (_, text) => text.parse::<Objective>().map(|objective| format!("limit {}", objective.limit)),
+    };
+    let answer = |text: &str| {
+        answer(text).map_or_else(|mistake| format!("wrong: {mistake}"), |read| format!("reads as {read}"))
+    };
+    insta::assert_snapshot!("notations", answered(snapshot, answer));
 }
 
 #[test]
