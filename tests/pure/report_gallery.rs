@@ -39,8 +39,13 @@ fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     shown
 }
 
-/// Asserts that every text is inside the picture, and no texts overlap.
+/// Asserts that every text is inside the picture and large enough to read in a README, and no texts overlap.
 fn assert_laid_out(chart: &str, svg: &str) {
+    for size in svg.split("font-size=\"").skip(1).filter_map(|part| part.split('"').next()) {
+        // Coordinates are twice as fine as pixels, and a README shows 1000 pixels on about 900.
+        let pixels = size.parse::<f64>().unwrap() / 2.0 * 0.9;
+        assert!((11.0..100.0).contains(&pixels), "{chart}: {pixels}");
+    }
     let boxes = boxes(svg);
     for (at, one) in boxes.iter().enumerate() {
         assert!(one.is_inside(svg), "{chart}: {one:?} leaves the picture");
@@ -53,7 +58,7 @@ fn assert_laid_out(chart: &str, svg: &str) {
 fn the_layout_check_finds_text_outside_the_picture_and_overlapping_text() {
     let text = |x: u32, y: u32, anchor: &str| {
         format!(
-            "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"20\">\nlong enough\n</text>"
+            "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"25\">\nlong enough\n</text>"
         )
     };
     let svg = |texts: [String; 2]| format!("<svg viewBox=\"0 0 400 100\">{}</svg>", texts.concat());
@@ -68,25 +73,39 @@ fn the_layout_check_finds_text_outside_the_picture_and_overlapping_text() {
     }
 }
 
-#[test]
-fn charts_fit_five_strategies_at_six_contender_counts() {
-    insta::assert_snapshot!(gallery("five", &views::view(&views::FIVE, &[1, 2, 10, 50, 100, 500]), ""));
-}
+/// A name, its view, and the beginning of the names of its charts that are shown.
+type Picture = (&'static str, fn() -> View<'static>, &'static str);
+
+const GALLERY: &[Picture] = &[
+    ("empty", views::empty, ""),
+    ("five", || views::view(&views::FIVE, &[1, 2, 10, 50, 100, 500]), ""),
+    ("single", || views::view(&views::FIVE, &[50]), ""),
+    ("one", one_strategy_with_a_floor, ""),
+    ("marked", marked, ""),
+    ("ten", ten_with_long_labels_and_wide_ranges, ""),
+    ("bars", bars_without_an_acquisition, ""),
+    ("herd", herd_of_2000, ""),
+    ("elections", unplanned_elections_next_to_faults, ""),
+    ("first-not-measured", first_not_measured, ""),
+    ("escaped", || views::view(&["a<b & \"c\""], &[2]), "throughput"),
+    ("tiles", tiles_only_for_the_faults_that_each_met, "faults"),
+    ("faults-none", faults_without_metrics, ""),
+];
 
 #[test]
-fn charts_fit_a_single_contender_count() {
-    insta::assert_snapshot!(gallery("single", &views::view(&views::FIVE, &[50]), ""));
+fn charts_show_each_view_as_reviewed() {
+    for (name, view, charts) in GALLERY {
+        insta::assert_snapshot!(*name, gallery(name, &view(), charts));
+    }
 }
 
-#[test]
-fn charts_fit_one_strategy() {
+fn one_strategy_with_a_floor() -> View<'static> {
     let mut view = views::view(&["predecessor-watch"], &[1, 10, 100]);
     view.floor = Some(records::floor());
-    insta::assert_snapshot!(gallery("one", &view, ""));
+    view
 }
 
-#[test]
-fn charts_mark_invalid_partial_and_violated_trials() {
+fn marked() -> View<'static> {
     let mut view = views::view(&views::FIVE, &[2, 10, 100]);
     for trial in views::trials_of(&mut view, 1, 100) {
         views::spoil(trial, "the generator's own lag was 31 % of the mean handoff (limit 10 %)");
@@ -98,11 +117,10 @@ fn charts_mark_invalid_partial_and_violated_trials() {
     }
     view.cells.retain(|cell| cell.strategy != 3 || cell.contenders < 100);
     view.remarks = vec!["The run was interrupted: 44 of 45 trials ran".into()];
-    insta::assert_snapshot!(gallery("marked", &view, ""));
+    view
 }
 
-#[test]
-fn charts_fit_ten_strategies_with_long_labels_and_wide_ranges() {
+fn ten_with_long_labels_and_wide_ranges() -> View<'static> {
     let labels: Vec<String> = (0..10)
         .map(|at| match at {
             0..5 => format!("{} (while_holding=relist)", views::FIVE[at]),
@@ -116,11 +134,10 @@ fn charts_fit_ten_strategies_with_long_labels_and_wide_ranges() {
         extreme.record_n(value, count).unwrap();
     }
     views::trial(&mut view, 0, 1000, 0).histograms.insert(Measure::Wait, extreme);
-    insta::assert_snapshot!(gallery("ten", &view, ""));
+    view
 }
 
-#[test]
-fn charts_mark_bars_and_seconds_without_an_acquisition() {
+fn bars_without_an_acquisition() -> View<'static> {
     let mut view = views::view(&views::FIVE, &[50]);
     for trial in views::trials_of(&mut view, 1, 50) {
         views::spoil(trial, "timer lag 40 ms");
@@ -128,18 +145,55 @@ fn charts_mark_bars_and_seconds_without_an_acquisition() {
     }
     views::interrupt(views::trial(&mut view, 2, 50, 1));
     views::violate(views::trial(&mut view, 4, 50, 0), 9);
-    insta::assert_snapshot!(gallery("bars", &view, ""));
+    view
 }
 
-#[test]
-fn charts_fit_a_herd_of_2000_next_to_locks_that_wake_at_most_one_waiter() {
+/// A herd next to locks that wake at most one waiter.
+fn herd_of_2000() -> View<'static> {
     let mut view = views::view(&["parent-watch", "predecessor-watch", "polling"], &[10, 2000]);
     for (strategy, waiters) in [(0, 1_999), (1, 1)] {
         for (trial, number) in views::trials_of(&mut view, strategy, 2000).zip(1..) {
             trial.herd = Some(views::herd(waiters, number));
         }
     }
-    insta::assert_snapshot!(gallery("herd", &view, "herd"));
+    view
+}
+
+/// Two repetitions: two elections close together, one at the right edge, all among the faults' numbers.
+fn unplanned_elections_next_to_faults() -> View<'static> {
+    let mut view = views::view(&["predecessor-watch", "polling"], &[10]);
+    views::break_all(&mut view, &["kill leader", "pause follower"]);
+    let election = |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
+    views::trial(&mut view, 0, 10, 0).elections = Some([9_000_000, 9_400_000].map(election).into());
+    views::trial(&mut view, 1, 10, 2).elections = Some([2_100_000, 29_900_000].map(election).into());
+    view
+}
+
+/// The others keep their colours.
+fn first_not_measured() -> View<'static> {
+    let mut view = views::view(&views::FIVE, &[2, 10]);
+    view.cells.retain(|cell| cell.strategy != 0);
+    view
+}
+
+fn tiles_only_for_the_faults_that_each_met() -> View<'static> {
+    let mut view = views::view(&["polling", "curator-mutex", "no-lock"], &[4]);
+    for (strategy, label) in [(0, "crash holder"), (1, "kill leader")] {
+        let faults = [views::fault(label, 10_000)];
+        views::trials_of(&mut view, strategy, 4).for_each(|trial| views::break_by(trial, &faults));
+    }
+    view
+}
+
+fn faults_without_metrics() -> View<'static> {
+    let mut view = views::view(&views::FIVE, &[20]);
+    for cell in &mut view.cells {
+        let mut nothing = views::unmeasured("x", 20, 1);
+        let undone = FaultRecord { ended_us: None, ..views::fault("kill leader", 0) };
+        views::break_by(&mut nothing, &[views::unproved("no such server", undone)]);
+        cell.trials = vec![Cow::Owned(nothing)];
+    }
+    view
 }
 
 /// Labels of faults, short and long.
@@ -157,17 +211,6 @@ const FAULTS: [&str; 12] = [
     "freeze leader",
     "slow-disk follower latency=50ms",
 ];
-
-/// Elections in two repetitions: two close together, one at the right edge, all among the faults' numbers.
-#[test]
-fn charts_show_unplanned_elections_next_to_faults() {
-    let mut view = views::view(&["predecessor-watch", "polling"], &[10]);
-    views::break_all(&mut view, &["kill leader", "pause follower"]);
-    let election = |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
-    views::trial(&mut view, 0, 10, 0).elections = Some([9_000_000, 9_400_000].map(election).into());
-    views::trial(&mut view, 1, 10, 2).elections = Some([2_100_000, 29_900_000].map(election).into());
-    insta::assert_snapshot!(gallery("elections", &view, "throughput-over-time"));
-}
 
 /// Gives each repetition one of the faults alternately, so that every tile shows a trial with one fault.
 fn spread(view: &mut View<'static>, faults: &[&str]) {
@@ -237,16 +280,4 @@ fn wrong(faults: usize) -> String {
     views::trials_of(&mut view, 2, 20).for_each(|trial| views::spoil(trial, "timer lag 40 ms"));
     views::cell(&mut view, 3, 4).trials.truncate(2);
     gallery(&format!("faults-wrong-{faults}"), &view, "faults")
-}
-
-#[test]
-fn charts_fit_faults_without_metrics() {
-    let mut view = views::view(&views::FIVE, &[20]);
-    for cell in &mut view.cells {
-        let mut nothing = views::unmeasured("x", 20, 1);
-        let undone = FaultRecord { ended_us: None, ..views::fault("kill leader", 0) };
-        views::break_by(&mut nothing, &[views::unproved("no such server", undone)]);
-        cell.trials = vec![Cow::Owned(nothing)];
-    }
-    insta::assert_snapshot!(gallery("faults-none", &view, ""));
 }
