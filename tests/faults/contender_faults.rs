@@ -209,50 +209,28 @@ async fn every_acquire_has_exactly_one_outcome() {
 }
 
 #[tokio::test]
-async fn fault_without_a_target_makes_the_trial_unknown() {
-    // Given a target that does not exist
-    let mut plan = trials::plan(
-        "strategies = [\"no-lock\"]\ncontenders = 2\nhold = \"1ms\"\nduration = \"500ms\"\n\
-         session_timeout = \"2s\"\n",
-    );
-    plan[0].faults = vec![FaultChoice {
-        start: Start::At(Duration::ZERO),
-        target: Target::Contender(7),
-        ..fault("freeze", "any")
-    }];
-    plan[0].contenders = 1;
-    let trial = broken(&plan).await.remove(0);
-    assert!(!trial.faults[0].proved && trial.faults[0].proof.contains("no contender 7"));
-    let Verdict::Unknown(why) = &trial.judged.verdict else { panic!("{:?}", trial.judged.verdict) };
-    assert!(why.iter().any(|why| why.contains("freeze any")), "{why:?}");
-}
-
-#[tokio::test]
-async fn fault_that_never_fires_makes_the_trial_unknown() {
-    // Given a fault that waits for more acquisitions than there can be
+async fn fault_without_a_target_or_a_start_or_an_end_makes_the_trial_unknown() {
+    // Given a target that does not exist, more acquisitions than there can be, and a freeze of almost the length of the
+    // load, which begins after some acquisitions
+    let start = Start::At(Duration::ZERO);
+    let nowhere = FaultChoice { start, target: Target::Contender(7), ..fault("freeze", "any") };
     let never = FaultChoice { start: Start::AfterAcquisitions(1_000_000), ..fault("reset", "any") };
-    let trial = each_broken(&["curator-mutex"], 1, &[never]).await.remove(0);
-    // Then the report contains the fault, and that it never fired
-    let [reported] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
-    assert!(!reported.proved, "{reported:?}");
-    assert!(reported.proof.starts_with("it never fired: the load ended after "), "{}", reported.proof);
-    assert_eq!((reported.effective_us, reported.ended_us, reported.recovered_us), (None, None, None));
-    assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)), "{:?}", trial.judged.verdict);
-}
-
-#[tokio::test]
-async fn fault_cut_short_by_the_end_of_the_load_makes_the_trial_unknown() {
-    // Given a freeze of almost the length of the load, which begins after some acquisitions
-    let late = "strategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"10ms\"\nduration = \"3s\"\n\
-                warm_up = \"500ms\"\nsession_timeout = \"2s\"\n[[fault]]\nkind = \"freeze\"\ntarget = \"holder\"\n\
-                after_acquisitions = 15\nduration = \"2990ms\"\n";
-    let trial = broken(&trials::plan(late)).await.remove(0);
-    // Then it was undone with the load, without a zombie, and the verdict contains the reason
-    let [freeze] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
-    assert!(!freeze.proved && freeze.left.is_none(), "{freeze:?}");
-    assert!(freeze.proof.contains("the load ended"), "{freeze:?}");
-    let Verdict::Unknown(why) = &trial.judged.verdict else { panic!("{:?}", trial.judged.verdict) };
-    assert!(why.iter().any(|why| why.contains(&freeze.proof)), "{why:?}");
+    let start = Start::AfterAcquisitions(15);
+    let late =
+        FaultChoice { start, duration: Some(Duration::from_millis(2_990)), ..fault("freeze", "holder") };
+    let plan = [nowhere, never, late].map(|fault| spec("\"curator-mutex\"", 3, &[fault]));
+    for (trial, proof) in
+        broken(&plan).await.iter().zip(["no contender 7", "it never fired", "the load ended"])
+    {
+        // Then it is undone with the load, and the verdict contains the reason
+        let [fault] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
+        assert!(!fault.proved && fault.proof.contains(proof) && fault.left.is_none(), "{fault:?}");
+        let Verdict::Unknown(why) = &trial.judged.verdict else { panic!("{:?}", trial.judged.verdict) };
+        assert!(why.iter().any(|why| why.contains(&fault.proof)), "{why:?}");
+        if proof == "it never fired" {
+            assert_eq!((fault.effective_us, fault.ended_us, fault.recovered_us), (None, None, None));
+        }
+    }
 }
 
 #[tokio::test]

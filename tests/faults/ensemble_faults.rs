@@ -5,9 +5,9 @@ use crate::support::ensemble;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::faults::{Owner, WITHIN, a_follower, another_leads, is_alive, is_owner, until, whole};
+use crate::support::faults::{a_follower, another_leads, is_alive, until, whole};
 use crate::support::trials;
-use zklockbench_ensemble::{Local, Processes, eventually};
+use zklockbench_ensemble::{Links, Local, Processes};
 use zklockbench_zk::{Access, Target, admin};
 use zookeeper_client::{Acls, CreateMode};
 
@@ -134,23 +134,21 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
 }
 
 #[tokio::test]
-async fn impossible_actions_return_a_reason() {
-    let local = ensemble::start(1).await;
+async fn impossible_actions_return_a_reason_and_a_server_starts_once_its_taken_port_is_free() {
+    let local = Arc::new(ensemble::start(1).await);
     assert!(local.start(1).await.unwrap_err().contains("it is already running"));
     assert!(local.wipe(1).await.unwrap_err().contains("while it runs"));
     assert!(local.kill(2).await.unwrap_err().contains("there is no server 2"));
     assert!(local.kill(0).await.unwrap_err().contains("there is no server 0"));
+    for done in [local.isolate(1).await, local.cut(1, 2).await, local.heal_all().await] {
+        assert!(done.unwrap_err().contains("share one network"));
+    }
+    assert!(local.is_isolated(1).await.is_err() && local.all_reach().await.is_err());
     local.kill(1).await.unwrap();
     for done in [local.kill(1).await, local.pause(1).await, local.resume(1).await] {
         assert!(done.unwrap_err().contains("does not run"));
     }
     assert!(local.is_silent(1).await.is_err());
-}
-
-#[tokio::test]
-async fn server_starts_once_its_taken_port_is_free() {
-    let local = Arc::new(ensemble::start(1).await);
-    local.kill(1).await.unwrap();
     // Given another listener on its port
     let other = std::net::TcpListener::bind(&local.addresses()[0]).unwrap();
     assert!(local.is_down(1).await.unwrap_err().contains("another program listens"));
@@ -181,43 +179,9 @@ async fn closing_a_shared_ensemble_ends_paused_and_stopped_servers() {
 
 #[tokio::test]
 async fn dropped_ensemble_leaves_no_paused_process() {
-    let local = ensemble::start(3).await;
+    let local = ensemble::start(1).await;
     let pids = local.pids();
-    local.pause(2).await.unwrap();
-    local.pause(3).await.unwrap();
+    local.pause(1).await.unwrap();
     drop(local);
     assert!(!pids.iter().any(|pid| is_alive(*pid)));
-}
-
-#[tokio::test]
-#[ignore = "owns an ensemble for the test below, which kills it"]
-async fn owner() {
-    if !is_owner() {
-        return;
-    }
-    let local = ensemble::start(3).await;
-    local.kill(1).await.unwrap();
-    local.start(1).await.unwrap();
-    local.pause(2).await.unwrap();
-    let pids: Vec<String> = local.pids().iter().map(u32::to_string).collect();
-    println!("owned: {} {}", local.directory().display(), pids.join(" "));
-    tokio::time::sleep(10 * WITHIN).await;
-}
-
-#[tokio::test]
-async fn servers_end_when_the_suite_is_killed() {
-    // Given a process whose ensemble has a restarted server and a paused one
-    let mut owner = Owner::start("ensemble_faults::owner");
-    let pids: Vec<u32> = owner.told[1..].iter().map(|pid| pid.parse().unwrap()).collect();
-    assert!(pids.len() == 3 && pids.iter().all(|pid| is_alive(*pid)));
-    // When it is killed, so that none of its own code runs
-    owner.kill();
-    // Then the kernel ends the servers
-    eventually(WITHIN, || async {
-        if pids.iter().any(|pid| is_alive(*pid)) { Err("a server is alive".to_owned()) } else { Ok(()) }
-    })
-    .await
-    .unwrap();
-    // Another ensemble may have removed the directory already.
-    let _ = std::fs::remove_dir_all(&owner.told[0]);
 }

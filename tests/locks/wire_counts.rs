@@ -55,11 +55,7 @@ async fn curator_mutex_sends_an_exact_number_of_requests_of_each_kind() {
     assert_eq!((alone.by_release, alone.counted.notifications.total()), (Some(0), 0));
     for counting in [&alone, &queued] {
         let (wire, client) = (&counting.whole, counting.client.unwrap());
-        for kind in RequestKind::ALL {
-            assert_eq!(wire.requests.get(kind), client.requests.get(kind), "{}", kind.name());
-            assert_eq!(wire.succeeded.get(kind), client.succeeded.get(kind), "{}", kind.name());
-        }
-        assert_eq!(counting.whole_by_release, Some(client.notifications.by_release()));
+        assert_eq!(counting.disagreements(), []);
         assert_eq!((wire.bytes_sent, wire.bytes_received), (client.bytes_sent, client.bytes_received));
         assert_eq!(wire.acquired, client.acquired());
         // Pings and the like do not count as the lock's requests.
