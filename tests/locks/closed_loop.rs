@@ -11,18 +11,6 @@ use crate::support::ensemble;
 use crate::support::trials;
 
 #[tokio::test]
-async fn no_lock_is_violated_with_both_holders_named() {
-    let trial =
-        trials::run_one("strategies = [\"no-lock\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"500ms\"\n")
-            .await;
-    assert!(matches!(trial.judged.verdict, Verdict::Violated(_)), "{:?}", trial.judged.verdict);
-    let first = &trial.violations[0];
-    assert_ne!(first.inside.contender, first.entered.contender);
-    assert!(first.inside.entered_us <= first.entered.entered_us);
-    assert!(trial.violation_count >= trial.violations.len() as u64);
-}
-
-#[tokio::test]
 async fn release_wakes_one_waiter_or_nearly_all_depending_on_the_watch() {
     // Given a hold that is long enough for every watcher to have set its watch again. The first cycle of the
     // window contains a hold that ended before it, and the last hold has no cycle. In a short trial, a pause

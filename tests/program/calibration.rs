@@ -5,19 +5,11 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use zklockbench_core::measure::{Latency, Measure};
-use zklockbench_load::leftovers;
 use zklockbench_results::read_calibration;
-use zklockbench_zk::{Access, Target};
 
 use crate::support::ensemble;
 use crate::support::json_schema::Schema;
-use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
-
-fn left_on(connect: &str) -> usize {
-    let target = Target { connect: connect.into(), access: Access::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(leftovers(&target)).unwrap().len()
-}
+use crate::support::program::{Bench, eventually, left_on, signal, stderr, stdout, went_through};
 
 #[test]
 fn a_quick_calibration_on_its_own_servers_matches_its_schema() {
@@ -55,7 +47,7 @@ fn a_calibration_on_a_foreign_ensemble_leaves_no_node() {
     {
         assert!(said.contains(part), "{part}: {said}");
     }
-    assert_eq!(left_on(&connect), 0);
+    assert_eq!(left_on(&connect), []);
 }
 
 #[test]
@@ -64,12 +56,12 @@ fn an_interrupted_calibration_leaves_no_node_and_no_result() {
     let bench = Bench::new();
     let child = bench.watch(&["calibrate", "--connect", &connect]);
     eventually("it measures", Duration::from_secs(30), || child.has_said("measuring for 40 s"));
-    eventually("its node is there", Duration::from_secs(20), || left_on(&connect) > 0);
+    eventually("its node is there", Duration::from_secs(20), || !left_on(&connect).is_empty());
     std::thread::sleep(Duration::from_secs(1));
     signal(child.pid(), Signal::INT);
     let (code, said) = child.end();
     assert_eq!(code, Some(130), "{said}");
-    assert_eq!(left_on(&connect), 0);
+    assert_eq!(left_on(&connect), []);
     assert!(bench.results().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("results")).unwrap().count(), 0);
 }
@@ -118,7 +110,7 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
         println!("{} contenders: {p50} µs, {shown}", trial.spec.contenders);
     }
     assert!(said.contains("handoff/floor: its median as a multiple of"), "{said}");
-    assert_eq!(left_on(&connect), 0);
+    assert_eq!(left_on(&connect), []);
 }
 
 #[test]

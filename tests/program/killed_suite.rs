@@ -11,14 +11,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, Watched, eventually, signal, stderr, went_through};
+use crate::support::program::{Bench, Watched, eventually, left_on, signal, stderr, went_through};
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::links_capability;
-use zklockbench_load::{Leftover, leftovers};
-use zklockbench_zk::{Access, Target};
 
 /// Time for servers to start and warm up on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
@@ -223,10 +221,4 @@ fn nodes_of_killed_runs_end_with_their_sessions_and_clean_removes_the_roots() {
     went_through(&output);
     assert_eq!(left_on(&connect), []);
     assert_eq!(entries(&bench.path("results")), bench.results());
-}
-
-fn left_on(connect: &str) -> Vec<Leftover> {
-    let target = Target { connect: connect.into(), access: Access::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(leftovers(&target)).unwrap()
 }

@@ -7,21 +7,19 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
-use zklockbench_load::leftovers;
 use zklockbench_record::{RunEnding, Trial};
 
 use zklockbench::run::is_unfinished;
 use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
-use zklockbench_zk::{Access, Target};
 
-use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout, went_through};
-use crate::support::skip::skipped;
+use crate::support::program::{
+    Bench, SmallDisk, Watched, eventually, left_on, signal, stderr, stdout, went_through,
+};
 use crate::support::{depth, ensemble};
 
 const SCENARIO: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\", \"parent-watch\"]\ncontenders = [3]\n\
@@ -232,15 +230,8 @@ fn a_full_disk_loses_no_finished_trial() {
         let connect = ensemble::place_on_shared();
         let bench = Bench::new();
         let (scenario, parent) = (bench.scenario(SCENARIO), bench.path("small"));
-        fs::create_dir(&parent).unwrap();
-        let mount = |options: &str| {
-            let arguments = ["-t", "tmpfs", "-o", options, "tmpfs", parent.to_str().unwrap()];
-            Command::new("mount").args(arguments).status().is_ok_and(|status| status.success())
-        };
-        if !mount(&format!("size={}k", random.random_range(60..500))) {
-            return skipped("a small file system cannot be mounted here");
-        }
-        let _mounted = Mounted(&parent);
+        let size = format!("{}k", random.random_range(60..500));
+        let Some(disk) = SmallDisk::mount(parent.clone(), &size) else { return };
         let more = ["--connect", connect.as_str(), "--no-floor"];
         let first = ["run", scenario.to_str().unwrap(), "--run-id", NAME, "--out", "small"];
         let child = bench.watch(&[&first[..], &more].concat());
@@ -252,18 +243,9 @@ fn a_full_disk_loses_no_finished_trial() {
         let (_, said) = child.end();
         let there = kept(&bench, &parent, &before, &said);
         // When there is space again
-        assert!(mount("remount,size=64m"));
+        disk.grow("64m");
         completed(&bench, &parent, &there, &more);
     });
-}
-
-/// A file system that is unmounted with its test.
-struct Mounted<'a>(&'a Path);
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
-    }
 }
 
 #[test]
@@ -342,13 +324,8 @@ fn clean_notices_that_the_sessions_of_a_killed_run_are_gone() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(SCENARIO);
     let child = bench.watch(&["run", "scenario.toml", "--run-id", NAME, "--connect", &connect]);
-    let left = || {
-        let target = Target { connect: connect.clone(), access: Access::default() };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(leftovers(&target)).unwrap()
-    };
     eventually("it shows that it is alive", LONG, || {
-        left().iter().any(|run| run.shows_life && run.ephemeral > 0)
+        left_on(&connect).iter().any(|run| run.shows_life && run.ephemeral > 0)
     });
     // While it is alive, it is kept
     let cleaned = bench.output(&["clean", "--connect", &connect, "--all"]);
@@ -358,6 +335,6 @@ fn clean_notices_that_the_sessions_of_a_killed_run_are_gone() {
     // And it is removed as soon as its sessions have ended, not ten minutes later
     eventually("clean removes it", Duration::from_secs(40), || {
         bench.output(&["clean", "--connect", &connect, "--all"]);
-        left().is_empty()
+        left_on(&connect).is_empty()
     });
 }

@@ -2,14 +2,13 @@
 
 use crate::support::depth;
 use crate::support::ensemble;
-use crate::support::skip::skipped;
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Answers, Bench, Watched, eventually, signal, stderr, stdout, went_through};
+use crate::support::program::{
+    Answers, Bench, SmallDisk, Watched, eventually, left_on, signal, stderr, stdout, went_through,
+};
 use rustix::process::Signal;
-use zklockbench_load::leftovers;
 use zklockbench_zk::admin::mntr;
-use zklockbench_zk::{Access, Target};
 
 const LONG: &str = "name = \"long\"
 strategies = [\"predecessor-watch\", \"parent-watch\"]
@@ -28,32 +27,12 @@ duration = \"500ms\"
 ensemble = { servers = 1 }
 ";
 
-/// A small disk in memory, which only root can mount.
-struct SmallDisk(std::path::PathBuf);
-
-impl SmallDisk {
-    fn mount(at: std::path::PathBuf, size: &str) -> Option<Self> {
-        std::fs::create_dir_all(&at).unwrap();
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&at);
-        mount.output().is_ok_and(|output| output.status.success()).then_some(Self(at))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_data_directory_is_named_as_the_cause() {
     // At the start, and while the servers run.
     for size in ["8k", "300k"] {
         let bench = Bench::with(&LONG.replace("50ms", "0s"));
-        let Some(disk) = SmallDisk::mount(bench.path("small"), size) else {
-            return skipped("only root can mount a small disk");
-        };
+        let Some(disk) = SmallDisk::mount(bench.path("small"), size) else { return };
         let (_, said) = bench.ends(3, "run scenario.toml --data-dir small --no-floor");
         let place = disk.0.canonicalize().unwrap();
         assert!(said.contains("error: "), "{said}");
@@ -97,12 +76,6 @@ fn is_partial(bench: &Bench) {
     assert!(trial.measured.acquired() > 0, "what was measured is kept");
     let summary = std::fs::read_to_string(bench.results()[0].join("summary.csv")).unwrap();
     assert!(summary.contains("partial"), "{summary}");
-}
-
-fn left_on(connect: &str) -> usize {
-    let target = Target { connect: connect.into(), access: Access::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(leftovers(&target)).unwrap().len()
 }
 
 #[test]
@@ -172,24 +145,15 @@ fn a_second_ctrl_c_stops_at_once() {
 
 #[test]
 fn a_full_disk_loses_neither_finished_trials_nor_the_table() {
-    use std::process::Command;
-    let bench = Bench::new();
-    let out = bench.path("small");
-    bench.scenario(SHORT);
-    std::fs::create_dir(&out).unwrap();
-    let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(&out).status();
-    if !mount(&["-t", "tmpfs", "-o", "size=160k", "tmpfs"]).is_ok_and(|status| status.success()) {
-        return skipped("a small file system cannot be mounted here");
-    }
+    let bench = Bench::with(SHORT);
+    let Some(disk) = SmallDisk::mount(bench.path("small"), "160k") else { return };
     // (Charts and page fill the disk.)
     let output = bench.drawn(&["run", "scenario.toml", "--data-dir", "data", "--out", "small"]);
-    let left = std::fs::read_dir(&out).unwrap().flatten().next().map(|entry| entry.path());
-    let read = left.map(|dir| bench.output(&["check", dir.to_str().unwrap()]));
-    assert!(Command::new("umount").arg(&out).status().unwrap().success());
+    let run = std::fs::read_dir(&disk.0).unwrap().flatten().next().expect("the run is there").path();
+    let read = bench.output(&["check", run.to_str().unwrap()]);
     let said = stderr(&output);
     assert!(said.contains("No space left on device"), "{said}");
     assert!(stdout(&output).contains("results: "), "the table is there: {said}");
-    let read = read.expect("the run is there");
     assert_ne!(read.status.code(), Some(2), "{}", stderr(&read));
 }
 
@@ -224,11 +188,11 @@ fn an_interrupted_run_on_a_foreign_ensemble_leaves_no_node() {
     let bench = Bench::with(LONG);
     let child =
         bench.listen(bench.typed(&format!("run scenario.toml --connect {connect} --run-id interrupted")));
-    eventually("its node is there", Duration::from_secs(20), || left_on(&connect) > 0);
+    eventually("its node is there", Duration::from_secs(20), || !left_on(&connect).is_empty());
     std::thread::sleep(Duration::from_secs(2));
     signal(child.pid(), Signal::INT);
     assert_eq!(child.end().0, Some(130));
-    assert_eq!(left_on(&connect), 0);
+    assert_eq!(left_on(&connect), []);
     is_partial(&bench);
 }
 

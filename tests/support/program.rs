@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use zklockbench_load::{Leftover, leftovers};
 use zklockbench_record::Trial;
+use zklockbench_zk::{Access, Target};
 
 use super::json_schema::Schema;
+use super::skip::skipped;
 
 /// A directory for one test: results, data of local servers (in `data`, which exists), and state.
 pub struct Bench {
@@ -370,4 +373,42 @@ fn processor_time(stat: &str) -> Duration {
     let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
     Duration::from_millis(10 * ticks.sum::<u64>())
+}
+
+/// What runs have left on an ensemble.
+pub fn left_on(connect: &str) -> Vec<Leftover> {
+    let target = Target { connect: connect.into(), access: Access::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(leftovers(&target)).unwrap()
+}
+
+/// A small disk in memory, unmounted with its test.
+pub struct SmallDisk(pub PathBuf);
+
+impl SmallDisk {
+    /// `None`, skipping the test, except for root.
+    pub fn mount(at: PathBuf, size: &str) -> Option<Self> {
+        std::fs::create_dir_all(&at).unwrap();
+        if !mounted(&format!("size={size}"), &at) {
+            skipped("only root can mount a small disk");
+            return None;
+        }
+        Some(Self(at))
+    }
+
+    pub fn grow(&self, size: &str) {
+        assert!(mounted(&format!("remount,size={size}"), &self.0));
+    }
+}
+
+fn mounted(options: &str, at: &Path) -> bool {
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at);
+    mount.output().is_ok_and(|output| output.status.success())
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }
