@@ -27,21 +27,21 @@ async fn states(addresses: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn one_server_runs_alone() {
-    let local = ensemble::start(1).await;
-    assert_eq!(states(&local.addresses()).await, ["standalone"]);
-}
-
-#[tokio::test]
-async fn three_and_five_servers_have_one_leader_and_run_side_by_side() {
+async fn three_and_five_servers_have_one_leader_and_leave_no_process_and_no_data_once_closed() {
     let (three, five) = (ensemble::start(3).await, ensemble::start(5).await);
     assert_eq!(states(&three.addresses()).await, ["follower", "follower", "leader"]);
     assert_eq!(states(&five.addresses()).await, ["follower", "follower", "follower", "follower", "leader"]);
+    let (pids, data) = (three.pids(), three.directory().to_path_buf());
+    assert!(pids.len() == 3 && data.is_dir());
+    three.close();
+    assert!(!data.exists());
+    assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
 }
 
 #[tokio::test]
-async fn a_session_may_be_as_short_as_a_second() {
+async fn one_server_runs_alone_and_grants_sessions_of_a_second() {
     let local = ensemble::start(1).await;
+    assert_eq!(states(&local.addresses()).await, ["standalone"]);
     let target = Target { connect: local.connect(), access: Access::default() };
     // Opening the first session on a new server may take longer than such a short session lives.
     let opened = async {
@@ -53,17 +53,6 @@ async fn a_session_may_be_as_short_as_a_second() {
     };
     let client = tokio::time::timeout(Duration::from_secs(20), opened).await.unwrap();
     assert_eq!(client.session_timeout(), Duration::from_secs(1));
-}
-
-#[tokio::test]
-async fn a_closed_ensemble_leaves_no_process_and_no_data() {
-    let local = ensemble::start(3).await;
-    let pids = local.pids();
-    let data = local.directory().to_path_buf();
-    assert!(pids.len() == 3 && data.is_dir());
-    local.close();
-    assert!(!data.exists());
-    assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::program::{
     Answers, Bench, SmallDisk, Watched, eventually, left_on, signal, stderr, stdout, went_through,
 };
+use crate::verbose::step;
 use rustix::process::Signal;
 use zklockbench_zk::admin::mntr;
 
@@ -88,6 +89,8 @@ fn a_normal_end_leaves_complete_results_and_no_server() {
     let output = command.output().unwrap();
     went_through(&output);
     assert!(stderr(&output).contains("warming up the servers"), "{}", stderr(&output));
+    // Steps are logged only on request
+    assert_eq!(stderr(&output).lines().find_map(step), None, "{}", stderr(&output));
     assert!(!stdout(&output).contains("not warmed up"), "{}", stdout(&output));
     assert!(bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data were left behind");

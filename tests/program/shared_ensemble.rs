@@ -91,22 +91,17 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arrivals_beyond_the_limit_are_refused_before_anything_is_created() {
+async fn arrivals_beyond_the_limit_are_refused_and_calibration_keeps_to_it_without_saturation() {
     let local = ensemble::start(1).await;
     let connect = local.connect();
     let _other = client(&connect).await;
+    // Arrivals are refused before anything is created
     let open = format!("{CLOSED}load = \"open\"\nrate = 100\n");
     let (_, refused) = run(&connect, &open, &["--no-floor"]).await.unwrap();
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("the arrivals need about 500 requests/s"), "{}", stderr(&refused));
     assert_eq!(left(&connect).await, [""; 0]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn calibration_keeps_to_the_limit_and_measures_no_saturation() {
-    let local = ensemble::start(1).await;
-    let connect = local.connect();
-    let _other = client(&connect).await;
+    // And a calibration measures single requests only
     let of = connect.clone();
     let (bench, output) = tokio::task::spawn_blocking(move || {
         let bench = Bench::new();

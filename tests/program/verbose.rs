@@ -46,15 +46,8 @@ fn verbose_run_logs_servers_trials_faults_and_sessions_in_order_but_no_acquisiti
     );
 }
 
-#[test]
-fn run_logs_no_steps_by_default() {
-    let bench = Bench::new();
-    let said = stderr(&bench.run_with(&[], SCENARIO, &[]));
-    assert_eq!(said.lines().find_map(step), None, "{said}");
-}
-
 /// The time and the text of a logged step.
-fn step(line: &str) -> Option<(f64, &str)> {
+pub fn step(line: &str) -> Option<(f64, &str)> {
     let (time, text) = line.trim_start().split_once("s ")?;
     Some((time.parse().ok()?, text))
 }
