@@ -10,7 +10,7 @@ use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures;
-use zklockbench_record::{RunEnding, RunOutcome};
+use zklockbench_record::{Run, RunOutcome, Trial};
 use zklockbench_results::{RunWriter, SCHEMA_VERSION};
 
 #[test]
@@ -56,37 +56,21 @@ fn the_three_way_count_keeps_its_sides_separate() {
 }
 
 #[test]
-fn an_interrupted_run_is_published_as_interrupted() {
-    let parent = tempfile::tempdir().unwrap();
-    let mut writer = RunWriter::create(parent.path(), "cut").unwrap();
-    let mut trial = records::trial(0);
-    trial.cut_short = records::interrupted();
-    writer.trial(&trial).unwrap();
-    let mut run = records::run(4);
-    run.outcome = RunOutcome::INTERRUPTED;
+fn an_interrupted_or_aborted_run_is_published_as_such_with_what_it_has() {
     let unknown = Verdict::Unknown(vec!["3 of 4 trials did not run".into()]);
-
-    let dir = writer.seal(run, records::judged(unknown.clone())).unwrap().publish().unwrap();
-
-    let read = zklockbench_results::read(&dir).unwrap();
-    assert_eq!(read.run.outcome.ending, RunEnding::Interrupted);
-    assert_eq!((read.run.planned_trials, read.run.trials), (4, 1));
-    assert_eq!(read.run.judged.verdict, unknown);
-    assert_eq!(read.trials[0].cut_short, records::interrupted());
-}
-
-#[test]
-fn a_run_aborted_before_its_first_trial_can_still_be_read() {
-    let parent = tempfile::tempdir().unwrap();
-    let mut run = records::run(4);
-    run.outcome = RunOutcome::aborted("the ensemble was lost");
-    let writer = RunWriter::create(parent.path(), "aborted").unwrap();
-
-    let dir = writer.seal(run, records::judged(Verdict::Unknown(Vec::new()))).unwrap().publish().unwrap();
-
-    let read = zklockbench_results::read(&dir).unwrap();
-    assert_eq!(read.run.outcome.why.as_deref(), Some("the ensemble was lost"));
-    assert!(read.trials.is_empty());
+    let cut = Trial { cut_short: records::interrupted(), ..records::trial(0) };
+    for (outcome, trials) in
+        [(RunOutcome::INTERRUPTED, vec![cut]), (RunOutcome::aborted("the ensemble was lost"), Vec::new())]
+    {
+        let parent = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::create(parent.path(), "cut").unwrap();
+        trials.iter().for_each(|trial| writer.trial(trial).unwrap());
+        let run = Run { outcome, ..records::run(4) };
+        let dir = writer.seal(run.clone(), records::judged(unknown.clone())).unwrap().publish().unwrap();
+        let read = zklockbench_results::read(&dir).unwrap();
+        assert_eq!((&read.run.run, &read.run.judged.verdict, &read.trials), (&run, &unknown, &trials));
+        assert_eq!((read.run.planned_trials, read.run.trials), (4, trials.len()));
+    }
 }
 
 #[test]
