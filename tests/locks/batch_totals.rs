@@ -187,53 +187,9 @@ async fn every_lock_agrees_with_its_model_at_every_size() {
     }
 }
 
-/// Strategies whose cost differs from that of the lock with its defaults, and the sizes at which they differ.
-const VARIANTS: [(&str, &[usize]); 28] = [
-    (r#"{ name = "predecessor-watch", watch = "exists" }"#, &[10, 50]),
-    (r#"{ name = "parent-watch", while_holding = "relist" }"#, &[10, 50]),
-    (r#"{ name = "polling", class = "article", poll_interval = "100ms" }"#, &[2, 10]),
-    (r#"{ name = "parent-watch", class = "article", flag_interval = "100ms" }"#, &[2, 10]),
-    (r#"{ name = "predecessor-watch", class = "article", flag_interval = "100ms" }"#, &[2, 10]),
-    (r#"{ name = "curator-mutex", shared_object = true }"#, &[1, 2, 10]),
-    (r#"{ name = "curator-mutex", revocation = "allowed" }"#, &[1, 2, 10]),
-    (r#"{ name = "curator-semaphore", leases = 3 }"#, &[1, 3, 4, 10]),
-    (r#"{ name = "curator-semaphore", leases = 3, leases_from = "count-node" }"#, &[1, 3, 4, 10]),
-    (r#"{ name = "predecessor-watch", join = "count" }"#, &[1, 2, 3, 10]),
-    (r#"{ name = "predecessor-watch", watch = "exists", join = "count" }"#, &[2, 3, 10]),
-    (r#"{ name = "curator-mutex", join = "count" }"#, &[1, 2, 3, 10]),
-    (r#"{ name = "curator-mutex", revocation = "allowed", join = "count" }"#, &[1, 3, 10]),
-    (r#"{ name = "curator-read-write", join = "count" }"#, &[1, 3, 10]),
-    (r#"{ name = "ahead", join = "count" }"#, &[1, 2, 3, 10]),
-    (r#"{ name = "baton", join = "count" }"#, &[1, 2, 3, 10]),
-    (r#"{ name = "count", join = "create" }"#, &[1, 2, 3, 10]),
-    (r#"{ name = "count-semaphore", leases = 1 }"#, &[3, 10]),
-    (r#"{ name = "count-semaphore", leases = 1, join = "create" }"#, &[3, 10]),
-    (r#"{ name = "count-semaphore", leases = 3 }"#, &[3, 4, 10]),
-    (r#"{ name = "count-semaphore", leases = 3, join = "create" }"#, &[3, 4, 10]),
-    (r#"{ name = "count-semaphore", leases = 4 }"#, &[4, 10]),
-    (r#"{ name = "count-semaphore", leases = 4, join = "create" }"#, &[4, 10]),
-    (r#"{ name = "local-then-remote", tasks_per_process = 2 }"#, &[3, 10]),
-    (
-        r#"{ name = "cohort", contenders_per_process = 4, max_local_turns = 2, max_local_time = "1h" }"#,
-        &[12, 50],
-    ),
-    (
-        r#"{ name = "cohort", contenders_per_process = 3, max_local_turns = 10, max_local_time = "1h" }"#,
-        &[7, 50],
-    ),
-    (
-        r#"{ name = "cohort", contenders_per_process = 3, max_local_turns = 1, max_local_time = "1h" }"#,
-        &[6, 50],
-    ),
-    (
-        r#"{ name = "cohort", contenders_per_process = 10, max_local_turns = 2, max_local_time = "1h" }"#,
-        &[6, 50],
-    ),
-];
-
 #[tokio::test]
 async fn variants_agree_with_their_models() {
-    let each = VARIANTS.map(|(strategy, at)| batches([strategy.to_owned()], sizes(at)));
+    let each = trials::BATCH_VARIANTS.map(|(strategy, at)| batches([strategy.to_owned()], sizes(at)));
     for trial in join_all(each).await.into_iter().flatten() {
         assert_counts(&trial);
         // A revocable mutex is notified of its own deletion.

@@ -11,34 +11,14 @@ use crate::support::trials;
 
 const CONTENDERS: std::ops::RangeInclusive<u64> = 1..=8;
 
-/// Strategies whose cost differs from that of the same lock with its defaults.
-const VARIANTS: &[&str] = &[
-    "{ name = \"ahead\", join = \"count\" }",
+/// More of them, whose totals are not compared with servers.
+const MORE: [&str; 6] = [
     "{ name = \"atomic-multi\", members = 2 }",
     "{ name = \"atomic-multi\", members = 4 }",
-    "{ name = \"baton\", join = \"count\" }",
-    "{ name = \"cohort\", contenders_per_process = 2, max_local_turns = 1 }",
-    "{ name = \"cohort\", contenders_per_process = 3, max_local_turns = 2 }",
-    "{ name = \"cohort\", contenders_per_process = 10, max_local_turns = 4 }",
-    "{ name = \"count\", join = \"create\" }",
-    "{ name = \"count-semaphore\", leases = 1 }",
-    "{ name = \"count-semaphore\", leases = 2, join = \"create\" }",
-    "{ name = \"count-semaphore\", leases = 5 }",
     "{ name = \"curator-multi\", members = 2 }",
     "{ name = \"curator-multi\", members = 4 }",
-    "{ name = \"curator-mutex\", join = \"count\" }",
-    "{ name = \"curator-mutex\", shared_object = true }",
-    "{ name = \"curator-mutex\", revocation = \"allowed\" }",
-    "{ name = \"curator-read-write\", join = \"count\" }",
-    "{ name = \"curator-semaphore\", leases = 1 }",
-    "{ name = \"curator-semaphore\", leases = 2 }",
-    "{ name = \"curator-semaphore\", leases = 5 }",
     "{ name = \"ephemeral-node\", watch = \"data\" }",
-    "{ name = \"parent-watch\", class = \"article\" }",
-    "{ name = \"parent-watch\", while_holding = \"relist\" }",
     "{ name = \"polling\", jitter = \"half\" }",
-    "{ name = \"predecessor-watch\", join = \"count\" }",
-    "{ name = \"predecessor-watch\", watch = \"exists\" }",
 ];
 
 /// Totals that the card does not predict.
@@ -86,7 +66,8 @@ fn costs(strategy: &str) -> String {
 fn batch_cost_of_every_card_is_as_recorded() {
     let defaults = STRATEGIES.iter().filter(|entry| entry.card.batch_cost.is_some());
     let defaults = defaults.map(|entry| format!("\"{}\"", entry.card.name));
-    let strategies = defaults.chain(VARIANTS.iter().map(|variant| (*variant).to_owned()));
+    let variants = trials::BATCH_VARIANTS.map(|(variant, _)| variant).into_iter().chain(MORE);
+    let strategies = defaults.chain(variants.map(str::to_owned));
     let all: Vec<String> = strategies.map(|strategy| costs(&strategy)).collect();
     insta::assert_snapshot!(all.join("\n"));
 }
