@@ -197,16 +197,6 @@ fn five_repetitions_decide_and_err_at_most_once_in_twenty() {
     assert!((40..=85).contains(&kept) && (40..=85).contains(&missed), "{kept} kept, {missed} missed");
 }
 
-#[test]
-fn one_trial_is_inconclusive() {
-    let step = Step { at: At { x: 10.0, beside: None }, strategies: vec![STRATEGY.into()], why: Why::Cover };
-    let (flat, p99) = (|_: f64| 100.0, |_: f64| 10.0);
-    let samples = Machine::of(&flat, &p99).measure(&step, 1);
-    let objective: Objective = "wait.p99 < 1s".parse().unwrap();
-    let series = Series::of(STRATEGY, None, &samples, Some(&objective));
-    assert_eq!(series.points[0].decision, Some(Decision::Undecided));
-}
-
 /// Decision on an objective by these readings, one for each repetition at one rate.
 fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
     let sample = |(run, reading): (u32, &Reading)| Sample {
