@@ -48,7 +48,7 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     })
 }
 
-/// The next run with --compose would remove the same.
+/// The next run with --compose would remove the same containers.
 fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
     let all = args.all;
     let found = if all { remove_left_projects().map_err(Error::environment)? } else { left_projects() };
@@ -107,7 +107,7 @@ fn describe(run: &Leftover, removed: bool) -> String {
         (false, Some(Alive::Sessions(_))) => "may be in progress: one of its sessions is alive".to_owned(),
         (false, Some(Alive::Until(end))) => {
             let end = humantime::format_rfc3339_seconds(end);
-            format!("may be in progress: assumed so until {end}, for lack of newer signs of life")
+            format!("may be in progress until {end}: it left no later sign of life")
         }
     };
     let newest = humantime::format_rfc3339_seconds(run.newest);
@@ -131,7 +131,7 @@ mod tests {
         let killed = ago(30);
         let end = humantime::format_rfc3339_seconds(killed + Duration::from_secs(600));
         let told = left(0, killed);
-        assert!(told.contains(&format!("may be in progress: assumed so until {end}, ")), "{told}");
+        assert!(told.contains(&format!("may be in progress until {end}: ")), "{told}");
         assert!(left(2, ago(3_000)).ends_with("one of its sessions is alive"));
         assert!(left(0, ago(700)).ends_with("left behind"));
     }

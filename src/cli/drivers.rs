@@ -34,7 +34,7 @@ pub fn named(text: &str) -> Result<DriverCommand, String> {
     })?;
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.starts_with('-') || !name.chars().all(fine) {
-        return Err(format!("`{name}` is not a name: lower-case letters, digits and hyphens, as in {AS_IN}"));
+        return Err(format!("`{name}` is no driver name: use lower-case letters, digits and -, like {AS_IN}"));
     }
     let words = shlex::split(command).ok_or_else(|| format!("`{command}` has an unclosed quote"))?;
     let (program, arguments) = words.split_first().ok_or_else(how)?;
@@ -61,12 +61,12 @@ pub fn options() -> &'static str {
     OPTIONS.get().map_or("", String::as_str)
 }
 
-/// Drivers of the command line, and drivers of the variable that have other names.
+/// Drivers from the command line, and drivers from the variable that have other names.
 fn with_those_of(given: &[DriverCommand], variable: &str) -> Result<Vec<DriverCommand>, Error> {
     let mut all: Vec<DriverCommand> = Vec::new();
     for driver in given {
         if all.iter().any(|other| other.name == driver.name) {
-            return Err(Error::usage(format!("--driver {}: there are two of that name", driver.name)));
+            return Err(Error::usage(format!("--driver {}: two drivers have that name", driver.name)));
         }
         all.push(driver.clone());
     }
@@ -108,7 +108,7 @@ pub fn pass_on(command: &mut Command) {
     command.envs(ALL.get().map(|all| (VARIABLE, all)));
 }
 
-/// Drivers for some runs only: those named for them, and others that all runs have.
+/// Drivers of some runs: the drivers named for these runs, and the drivers that all runs share.
 #[derive(Debug)]
 pub struct OwnDrivers {
     /// Drivers named for these runs, as they describe themselves.
@@ -234,7 +234,7 @@ mod tests {
         };
         let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
         let check = |name: &str, access: &AccessArgs| check_access([name].into_iter(), &driven, access);
-        // Then it is refused with TLS and with SASL only, even as one of two
+        // Then the driver is refused with TLS and with SASL only, even as one of two
         let none = AccessArgs::default();
         let tls = AccessArgs { tls: true, ..none.clone() };
         let sasl = AccessArgs { sasl: Some("bench".into()), ..none.clone() };

@@ -8,7 +8,7 @@ use zklockbench_core::error::Error;
 use zklockbench_report::ci::remote_write::{self, Series};
 
 const WITHIN: Duration = Duration::from_secs(10);
-/// Most bytes that are read of an answer.
+/// Maximum number of bytes read from an answer.
 const ANSWER: u64 = 64 * 1024;
 
 /// An address of a receiver: `http://HOST[:PORT]/PATH`.
@@ -53,7 +53,7 @@ impl Receiver {
     }
 
     /// Sends the samples with the current time.
-    #[expect(clippy::disallowed_methods, reason = "receivers reject samples that are not from now")]
+    #[expect(clippy::disallowed_methods, reason = "receivers reject samples that are not current")]
     pub fn push(&self, series: Vec<Series>) -> Result<(), Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let body = remote_write::body(series, i64::try_from(now.as_millis()).unwrap_or(i64::MAX));

@@ -19,7 +19,7 @@ use zklockbench_scenario::{Columns, TraceArrival, TraceBuilder, nearest, trace_f
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
-    /// Its name, such as `quick` or `faults/leader-killed`.
+    /// Name of the scenario, such as `quick` or `faults/leader-killed`.
     pub name: &'static str,
     pub text: &'static str,
 }
@@ -192,7 +192,7 @@ impl Asks {
             return Ok(());
         }
         Err(format!(
-            "line {line}: its clock is `{clock}`, that of earlier lines `{first}`; replay the events of one"
+            "line {line}: its clock is `{clock}`, earlier ones have `{first}`; replay the events of one clock"
         ))
     }
 
@@ -322,7 +322,7 @@ mod tests {
             r#""t_us":2,"clock":"y","contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
         ]);
         let told = read_file(&two).unwrap_err();
-        assert!(told.contains("line 3: its clock is `y`, that of earlier lines `x`; replay"), "{told}");
+        assert!(told.contains("line 3: its clock is `y`, earlier ones have `x`; replay"), "{told}");
         let broken = history(&[r#""t_us":1,"contender":1,"op":"acquire","lock":7,"phase":"invoke""#, ""]);
         let told = read_file(&broken).unwrap_err();
         assert!(told.contains("2"), "{told}");

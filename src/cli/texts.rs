@@ -82,7 +82,7 @@ const VARIABLES: [(&str, &str); 11] = [
     ),
     (
         "ZKLOCKBENCH_STATE_DIR",
-        "Where `ensemble up` remembers what it started, and `scripts/install --zookeeper` keeps a release.",
+        "Directory of the record of `ensemble up`, and of releases from `scripts/install --zookeeper`.",
     ),
     (
         "ZKLOCKBENCH_LOG",
@@ -91,7 +91,7 @@ const VARIABLES: [(&str, &str); 11] = [
     ("ZKLOCKBENCH_DRIVERS", "Drivers as --driver names them, one on each line."),
     ("SSL_CERT_FILE", "Certificate authorities for --tls without --tls-ca."),
     ("GITHUB_STEP_SUMMARY", "Where --github appends its summary; GitHub sets it."),
-    ("NO_COLOR", "Set to anything: no colours."),
+    ("NO_COLOR", "Any value disables colours."),
 ];
 
 pub fn man(command: Option<&str>, out: Option<&Path>) -> Result<Exit, Error> {

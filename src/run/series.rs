@@ -97,15 +97,15 @@ pub struct Series {
     file: SeriesFile,
     spent_before: u64,
     began: Instant,
-    /// Prefix of the names of its runs.
+    /// Prefix of the names of the series' runs.
     prefix: String,
-    /// Whether nothing has run yet: dropping it then removes the directory.
+    /// Whether nothing has run yet: dropping the series then removes the directory.
     is_new: bool,
 }
 
 /// A run that has ended, now or before the series was resumed.
 pub struct DoneRun {
-    /// Directory of the results, if it left any.
+    /// Directory of the results, if the run left any.
     pub directory: PathBuf,
     /// Exit code; `None` if a signal ended it.
     pub code: Option<i32>,
@@ -258,8 +258,8 @@ impl Series {
         match disk::read(&folder, &name, MIB) {
             Ok(before) if before == text.as_bytes() => Ok(file),
             _ => Err(Error::usage(format!(
-                "{}: its run had a different scenario than requested now: it was modified, or written by another version \
-                 of the program",
+                "{}: its run used a different scenario from the one requested now: the file was modified, or \
+                 another version of the program wrote it",
                 file.display()
             ))),
         }

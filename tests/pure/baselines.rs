@@ -71,7 +71,7 @@ fn an_unsuitable_run_is_refused_as_baseline_and_leaves_no_files() {
     let nameless = run(dir.path(), "nameless", |run| run.tool_commit = None);
     assert!(refused(&nameless, None).contains("use --commit"));
     for name in ["", "a b", "\u{1b}[31m", &"x".repeat(101)] {
-        assert!(refused(&nameless, Some(name)).contains("is not a name of a commit"));
+        assert!(refused(&nameless, Some(name)).contains("is not a valid commit name"));
     }
     let damaged = run(dir.path(), "damaged", |_| ());
     fs::write(damaged.join("summary.csv"), "x").unwrap();
@@ -105,7 +105,7 @@ fn a_missing_or_damaged_store_is_reported_with_a_remedy() {
         (r#"{"schema_version": 9}"#, "baseline.json: schema version 9, but this program reads version 1"),
         (
             r#"{"schema_version": 1, "commit": "a\u001b", "added_at": "2026-11-21T08:45:08Z"}"#,
-            "baseline.json: `commit` is not a name of a commit",
+            "baseline.json: `commit` is not a valid commit name",
         ),
     ] {
         fs::write(&commit, text).unwrap();

@@ -366,8 +366,8 @@ async fn listens(local: &Local, number: usize) -> Done {
     let seen = eventually(LISTENS_WITHIN, || async {
         let mut server = local.server(number)?;
         if !server.is_running() {
-            // It has ended, so waiting longer is pointless.
-            return Ok(Err(server.has_ended().unwrap_or_else(|| "it was stopped meanwhile".into())));
+            // The server has ended, so waiting longer is pointless.
+            return Ok(Err(server.has_ended().unwrap_or_else(|| "it was stopped in the meantime".into())));
         }
         accepts(&server)?;
         server.is_up();

@@ -256,7 +256,7 @@ pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
     command.process_group(0);
     die_with_parent(&mut command);
     let (answer, child) = mpsc::channel();
-    let gone = |_| io::Error::other("the thread that keeps child processes has ended");
+    let gone = |_| io::Error::other("the thread that starts child processes has ended");
     keeper.send((command, answer)).map_err(|_| gone(mpsc::RecvError))?;
     child.recv().map_err(gone)?
 }

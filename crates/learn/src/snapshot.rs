@@ -23,7 +23,7 @@ pub struct StoredNode {
     pub created: i64,
     /// Time of creation in ms since 1970.
     pub created_ms: i64,
-    /// Session that owns it; `None` unless it is ephemeral.
+    /// Session that owns the node; `None` unless the node is ephemeral.
     pub owner: Option<i64>,
 }
 
@@ -93,7 +93,7 @@ fn length(from: &mut impl Read) -> io::Result<u64> {
     let length = u64::try_from(int(from)?).unwrap_or(0);
     match length {
         0..=LONGEST => Ok(length),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a length that cannot be right")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "an impossible length")),
     }
 }
 

@@ -446,7 +446,10 @@ fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
         .collect();
     let versions = versions.into_iter().collect::<Vec<_>>().join(" and ");
     (!versions.is_empty()).then(|| {
-        format!("servers of {versions} can forget a request until the next one comes (ZOOKEEPER-4537)")
+        format!(
+            "servers of {versions} can leave a request unprocessed until the next one arrives \
+             (ZOOKEEPER-4537)"
+        )
     })
 }
 
@@ -558,7 +561,7 @@ mod tests {
         assert_eq!(signs_of_servers(&[server(100, 200)]).count(), 0);
         let signs: Vec<String> = signs_of_servers(&[server(100, 20)]).collect();
         assert_eq!(signs, ["zk1:2181 restarted or took part in an election"]);
-        assert!(forgetful(&[server(1, 2)], 1).unwrap().contains("servers of 3.8.0 can forget"));
+        assert!(forgetful(&[server(1, 2)], 1).unwrap().contains("servers of 3.8.0 can leave a request"));
     }
 
     #[test]

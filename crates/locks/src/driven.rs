@@ -47,7 +47,7 @@ pub struct DrivenLock {
 }
 
 impl DrivenLock {
-    /// Why the driver can't be used with TLS or SASL; `None` if it can. `name` is the card's, which users know.
+    /// Why the driver can't be used with TLS or SASL; `None` if it can. `name` is the card's, which users see.
     pub fn unfit_for(&self, name: &str, wants_tls: bool, wants_sasl: bool) -> Option<String> {
         let ready = &self.program.ready;
         let (what, without) = match () {
@@ -95,7 +95,7 @@ fn lock(
     let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(fine) {
         return Err(format!(
-            "driver `{driver}`: `{name}` is not a name of a lock: letters, digits, `-`, `_` and `.`"
+            "driver `{driver}`: `{name}` is not a valid lock name; use letters, digits, `-`, `_` and `.`"
         ));
     }
     let params = abilities.parameters.iter().map(|(name, parameter)| {

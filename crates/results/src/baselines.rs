@@ -145,7 +145,7 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
     let file: BaselineFile = BASELINE_FILE.parse(&path, &read_bytes(&dir, &path)?)?;
     let commit = commit_name(&file.commit).map_err(|_| {
         Error::usage(format!(
-            "{}: `commit` is not a name of a commit; remove {}",
+            "{}: `commit` is not a valid commit name; remove {}",
             path.display(),
             dir.display()
         ))
@@ -190,7 +190,7 @@ fn commit_name(text: &str) -> Result<String, Error> {
     if text.is_empty() || text.len() > 100 || !text.chars().all(fits) {
         let text = shown(text, 60);
         return Err(Error::usage(format!(
-            "`{text}` is not a name of a commit: use 1 to 100 letters, digits, `-`, `_`, `.`, `/` and `+`"
+            "`{text}` is not a valid commit name: use 1 to 100 letters, digits, `-`, `_`, `.`, `/` and `+`"
         )));
     }
     Ok(text.to_owned())

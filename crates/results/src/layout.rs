@@ -100,8 +100,8 @@ pub fn check_name(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "`{}` cannot name a run; give one directory name, without `/`, `\\` and control characters, and without a dot in \
-         front",
+        "`{}` cannot name a run; give one directory name, without `/`, `\\` and control characters, and \
+         without a leading dot",
         shown(name, 60)
     )))
 }

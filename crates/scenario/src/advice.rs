@@ -203,7 +203,7 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     let (message, help) = if mean >= 1.0 {
         (
             format!("{}: this cannot work, because the queue grows without end", at(offered.rate, mean)),
-            "lower the rate, hold shorter or use more locks, unless overload is the point",
+            "lower the rate, shorten the hold or use more locks, unless overload is the point",
         )
     } else if changes && peak >= 1.0 {
         (
@@ -309,7 +309,7 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
         fault.label
     );
     let help =
-        "let it begin earlier, last shorter or fire less often, or give a longer `duration` at the top";
+        "start it earlier, shorten it, fire it less often, or give a longer `duration` at the top";
     Some(Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 

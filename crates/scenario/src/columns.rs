@@ -172,7 +172,7 @@ impl<R: BufRead> Delimited<R> {
         }
         let (first, found) = (shown(first, 60), shown(found, 60));
         Err(format!(
-            "line {line}: its metric is `{found}`, that of the lines before `{first}`; keep one, e.g. \
+            "line {line}: its metric is `{found}`, but earlier lines have `{first}`; keep one, e.g. \
              grep -E '^({K6_METRIC}|http_req_duration),' FILE > trace.csv"
         ))
     }
@@ -329,7 +329,7 @@ fn unreadable(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!(
-                "line {line}: {len} cells where the first line has {expected_len}; leave cells empty, not out"
+                "line {line}: {len} cells where the first line has {expected_len}; do not omit empty cells"
             )
         }
         csv::ErrorKind::Utf8 { .. } => format!("line {line}: it is not UTF-8; save the file as UTF-8"),

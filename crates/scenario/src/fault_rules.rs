@@ -91,7 +91,7 @@ fn duration(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option
     match (fault.card.ends, fault.places.key("duration")) {
         (Ends::Healed, None) => sink.error(
             fault.span.clone(),
-            format!("`{name}` has no `duration`, after which it is healed"),
+            format!("`{name}` needs a `duration`, after which it is healed"),
             "add a line such as duration = \"2s\"",
         ),
         (Ends::ByItself, Some(key)) => sink.error(
@@ -218,7 +218,7 @@ fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option
     if at >= whole {
         let message =
             format!("`{name}` fires at {}, but the measured phase lasts {}", written(at), written(whole));
-        let help = "let it fire earlier, or give a longer `duration` at the top of the file";
+        let help = "fire it earlier, or give a longer `duration` at the top of the file";
         sink.error(value_of(fault, "at"), message, help);
         return None;
     }
@@ -231,7 +231,7 @@ fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option
     let message =
         format!("`{name}` {when} {}, but the measured phase lasts {}", written(end), written(whole));
     let help =
-        "let it begin earlier, last shorter or fire less often, or give a longer `duration` at the top";
+        "start it earlier, shorten it, fire it less often, or give a longer `duration` at the top";
     // A fault without a duration must at least begin within the phase.
     let is_late = end > whole || end == whole && said.duration.is_none();
     is_late.then(|| sink.error(value_of(fault, key), message, help))
@@ -266,7 +266,7 @@ fn scaled(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Optio
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let (time, least) = (written(time), written(SHORTEST));
         let message = format!("`time_scale` makes `{key}` {time} of `{name}` shorter than {least}");
-        sink.error(value.clone(), message, format!("scale less, or give it a longer `{key}`"));
+        sink.error(value.clone(), message, format!("use a larger `time_scale`, or give it a longer `{key}`"));
     }
     None
 }

@@ -294,7 +294,7 @@ fn clients(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     for name in ["hold", "think", "read_ratio"].into_iter().filter(said_by_all) {
         let key = file.places.key(name).filter(|_| !file.clients.is_empty());
         let Some(key) = key else { continue };
-        let message = format!("every kind of clients has its own `{name}`");
+        let message = format!("every kind of client has its own `{name}`");
         sink.idle(&[name], key, message, "leave the key out here, or in one `[[client]]`");
     }
     None
@@ -363,7 +363,7 @@ fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let message =
             format!("`time_scale` makes `{name}` {} shorter than {}", written(time), written(SHORTEST));
-        sink.error(value.clone(), message, format!("scale less, or give a longer `{name}`"));
+        sink.error(value.clone(), message, format!("use a larger `time_scale`, or give a longer `{name}`"));
     }
     None
 }
@@ -430,7 +430,7 @@ fn replayed(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let message =
         format!("`time_scale` makes the {} of {path} shorter than {}", written(lasts), written(SHORTEST));
     let is_short = lasts.mul_f64(file.said.time_scale?.0) < SHORTEST;
-    is_short.then(|| sink.error(value, message, "scale less"))
+    is_short.then(|| sink.error(value, message, "use a larger `time_scale`"))
 }
 
 /// Where each acquisition has its own lock, nothing chooses between locks.

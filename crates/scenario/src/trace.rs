@@ -1,6 +1,7 @@
 //! Arrivals from a CSV file, in order of time. `docs/workloads.md` describes the format.
 //!
-//! This module opens no files and knows no other format; readers of other formats pass arrivals to a [`TraceBuilder`].
+//! This module opens no files and supports no other format; readers of other formats pass arrivals to a
+//! [`TraceBuilder`].
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -319,7 +320,7 @@ mod tests {
             (
                 &k6.replace("http_req_duration,1700158624", "http_reqs,1700158624"),
                 columns("timestamp", "metric_value", None, ms),
-                "line 3: its metric is `http_reqs`, that of the lines before `http_req_duration`; keep one",
+                "line 3: its metric is `http_reqs`, but earlier lines have `http_req_duration`; keep one",
             ),
         ] {
             let error = trace_from_csv(text.as_bytes(), &columns).unwrap_err();

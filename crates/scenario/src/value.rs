@@ -47,7 +47,7 @@ pub(super) trait Kind {
     fn read(value: &Value) -> Result<Self::Value, Wrong>;
 }
 
-/// A value of that kind.
+/// A value of kind `K`.
 pub(super) struct Is<K: Kind>(pub(super) K::Value);
 
 impl<K: Kind<Value: Clone>> Clone for Is<K> {
@@ -283,7 +283,7 @@ impl Kind for Servers {
         match value {
             Value::Integer(number) if !matches!(number, 1 | 3 | 5) => {
                 let help = match number {
-                    2 | 4 => "write one of them: an even server adds nothing to the majority",
+                    2 | 4 => "write one of them: an even number of servers tolerates no more failures",
                     6.. => {
                         "start at most 5 local servers; for more, run them elsewhere and name them in `connect`"
                     }

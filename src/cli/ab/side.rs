@@ -50,10 +50,10 @@ pub struct Side {
     /// Differences from the other side as written on the command line, and the descriptions of its drivers.
     pub differs: Vec<String>,
     pub file: ScenarioFile,
-    /// Directory of its ZooKeeper, if specified.
+    /// Directory of the side's ZooKeeper, if specified.
     pub zookeeper_home: Option<PathBuf>,
     pub program: Program,
-    /// Its own drivers, if it has any.
+    /// The side's own drivers, if it has any.
     pub drivers: Option<OwnDrivers>,
     overrides: Overrides,
 }
@@ -120,12 +120,12 @@ impl Side {
         self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }
 
-    /// Its existing ensemble, if only the scenario, and no option, names it.
+    /// The side's existing ensemble, if the scenario and no option names it.
     pub fn unnamed(&self) -> Option<&str> {
         self.overrides.unnamed(self.scenario())
     }
 
-    /// Whether its servers are started for it, and so can be restarted.
+    /// Whether the side's servers are started for it, and so can be restarted.
     pub fn has_own_servers(&self) -> bool {
         !self.scenario().ensemble.is_external()
     }
@@ -152,7 +152,7 @@ impl Side {
         self.drivers.iter().flat_map(|drivers| &drivers.own).map(record).collect()
     }
 
-    /// Options for its binary that override the scenario.
+    /// Options for the side's binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
         let Overrides { contenders, strategies, duration, time_scale, set, .. } = &self.overrides;
         let mut words: Vec<OsString> = Vec::new();
@@ -356,7 +356,7 @@ pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuest
     }
     let planned = each(&cells, false, |cells| common(cells, usual));
     if planned.is_empty() {
-        return Err(Error::usage("A and B have no usual metric in common: choose one with --figure"));
+        return Err(Error::usage("A and B have no default metric in common: choose one with --figure"));
     }
     Ok([planned, each(&cells, true, |cells| common(cells, lost))].concat())
 }
@@ -381,7 +381,7 @@ fn lost(trial: &TrialSpec) -> Vec<Figure> {
 fn usual(trial: &TrialSpec) -> Vec<Figure> {
     let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
     let mut figures = match trial.load {
-        // Its throughput reflects the conductor, which lets contenders queue one by one.
+        // A batch's throughput reflects the conductor, which lets contenders queue one by one.
         Load::Batch => Vec::new(),
         Load::Closed | Load::Open(_) => vec![percentile(Measure::Wait, 50), percentile(Measure::Wait, 99)],
     };

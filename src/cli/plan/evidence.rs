@@ -35,7 +35,7 @@ pub struct StoredEvidence {
     write_us: Option<u64>,
     pub sources: Vec<PathBuf>,
     pub place: Option<(HostInfo, EnsembleInfo)>,
-    /// Whether the servers' data was in memory, if a result says so.
+    /// Whether the servers' data was in memory, according to a result.
     in_memory: Option<bool>,
     pub left_out: Vec<String>,
 }
@@ -178,7 +178,7 @@ impl StoredEvidence {
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
         let apart = |what: String, before: String| {
             Err(Error::usage(format!(
-                "{}: {what} than the results before it ({before}), so they cannot answer together; name results of one",
+                "{}: {what} than the earlier results ({before}), so they cannot be combined; name results of one",
                 dir.display()
             )))
         };

@@ -201,7 +201,7 @@ impl AskedLoad {
         let scenario = &file.parsed.scenario;
         let refuse = |why: &str| Error::usage(format!("{}: {why}", path.display()));
         let spec =
-            TrialPlan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("it has no trial"))?;
+            TrialPlan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("there is no trial"))?;
         if spec.load == zklockbench_scenario::Load::Batch {
             return Err(refuse("a plan needs a continuing load: write load = \"open\" or \"closed\""));
         }

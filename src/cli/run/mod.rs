@@ -135,7 +135,7 @@ pub(super) async fn measure(
     };
     writer.tell_if_kept(|path| {
         let path = path.display();
-        output::note(&format!("what was measured is kept, as a partial run: {path}"));
+        output::note(&format!("the measurements are kept, as a partial run: {path}"));
         output::note(&format!("resume with: {RESUME}{path}{}", drivers::options()));
     });
     let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
@@ -230,7 +230,7 @@ struct RunInProgress {
     started_at: SystemTime,
     /// Earlier parts of a resumed run.
     earlier: Vec<Segment>,
-    /// Name of its node on the ensemble.
+    /// Name of the run's node on the ensemble.
     run_id: String,
     /// This process's part of the run, if it is one of several workers.
     worker: Option<WorkerPlace>,

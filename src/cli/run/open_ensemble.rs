@@ -149,7 +149,8 @@ impl OpenEnsemble {
         servers.into_iter().chain(missing.map(|(name, why)| format!("{name} {why}"))).collect()
     }
 
-    /// Interval of reads that keep these servers awake, if they are local and of a version that can forget a request.
+    /// Interval of reads that keep these servers awake, if they are local and of a version that can leave a request
+    /// unprocessed.
     pub fn keep_awake(&self, servers: &[ServerInfo]) -> Option<Duration> {
         let is_needed = servers.iter().any(|server| keep_awake::is_needed(&server.version));
         (is_needed && !self.is_external()).then_some(keep_awake::EVERY)
@@ -246,7 +247,7 @@ impl OpenEnsemble {
                     output::warn(format!("the servers' logs could not be saved: {error}"));
                 }
                 if let Err(why) = compose.close() {
-                    output::warn(format!("containers stay behind until the next run: {why}"));
+                    output::warn(format!("containers remain until the next run: {why}"));
                 }
             }
             Servers::Kept(_) | Servers::External(_) => {}
@@ -410,7 +411,7 @@ impl Needs {
         Proxy::before(servers).map(|proxy| Some(Arc::new(proxy)))
     }
 
-    /// Why this machine cannot inject all faults; `None` if it can. Containers' links are Docker's.
+    /// Why this machine cannot inject all faults; `None` if it can. Docker manages the links of containers.
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
         let links = if self.links() && scenario.ensemble.is_local() { links_capability() } else { Ok(()) };
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))

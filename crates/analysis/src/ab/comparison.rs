@@ -177,7 +177,7 @@ pub struct Silent {
     pub turn: Turn,
     /// Reason.
     pub why: String,
-    /// Whether its trial was invalid or partial, so that another block may have replaced it.
+    /// Whether the run's trial was invalid or partial, so that another block may have replaced the run.
     #[serde(default)]
     pub spoiled: bool,
 }
@@ -251,8 +251,8 @@ impl Conclusion {
     /// The verdict for this conclusion: a regression is violated, and inconclusive results are unknown.
     pub fn verdict(self) -> Verdict {
         match self {
-            Self::Regressed => Verdict::violated("B regressed in some metric"),
-            Self::Unknown => Verdict::unknown("for some metric it is unknown whether B regressed"),
+            Self::Regressed => Verdict::violated("B regressed in at least one metric"),
+            Self::Unknown => Verdict::unknown("for at least one metric, it is unknown whether B regressed"),
             Self::Improved | Self::NotWorse | Self::Same => Verdict::Held,
         }
     }
@@ -409,7 +409,7 @@ impl Measured {
         }
     }
 
-    /// Whether there are as many pairs as planned, without a bias from the missing ones. The cause of a spoiled run may
+    /// Whether there are as many pairs as planned, and the spoiled runs cause no bias. The cause of a spoiled run may
     /// also make it slow, so B must not have been spoiled more often than A, which ran twice as often.
     fn is_made_up_for(&self) -> bool {
         let spoiled = |is_it: fn(Turn) -> bool| {

@@ -91,7 +91,7 @@ pub struct Conclusion {
 pub struct SideInfo {
     /// Named directory.
     pub path: String,
-    /// Its runs.
+    /// Runs of the side.
     pub runs: Vec<RunInfo>,
 }
 
@@ -126,7 +126,7 @@ pub struct Row {
     pub unit: &'static str,
     /// Better direction: `lower`, `higher` or `neither`.
     pub better: &'static str,
-    /// Whether the result depends on it.
+    /// Whether the result depends on the metric.
     pub role: Role,
     /// Comparison of both sides.
     #[serde(flatten)]
@@ -157,7 +157,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         differences.iter().filter(|one| one.meaningless).map(Difference::describe).collect();
     if !meaningless.is_empty() && !ask.force {
         return Err(Error::usage(format!(
-            "{} and {} cannot be compared:\n  {}\nuse --force to compare them anyway; the output will say so",
+            "{} and {} cannot be compared:\n  {}\nuse --force to compare anyway; the output will mention it",
             base.path.display(),
             new.path.display(),
             meaningless.join("\n  ")

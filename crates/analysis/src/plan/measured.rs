@@ -56,7 +56,7 @@ impl MeasuredLoad {
         // A higher load than planned may miss an objective that the planned load meets.
         let verdict = match verdict {
             Verdict::Violated(_) if times > 1.0 => Verdict::unknown(format!(
-                "{} times the load missed the objective, which shows nothing about the load itself",
+                "{} times the load missed the objective, which proves nothing about the load itself",
                 number(times)
             )),
             verdict => verdict,

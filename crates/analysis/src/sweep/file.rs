@@ -44,7 +44,7 @@ pub enum Ending {
     NotCovered,
     /// The user ended it early.
     Interrupted,
-    /// It ended early because something failed.
+    /// The sweep ended early because something failed.
     Aborted,
 }
 
@@ -63,7 +63,7 @@ impl Ending {
 pub struct RunRecord {
     /// Number, from 1.
     pub number: u32,
-    /// Name of its directory in `points`.
+    /// Name of the run's directory in `points`.
     #[serde(default)]
     pub directory: String,
     /// Point of the run.
@@ -181,7 +181,7 @@ fn contradiction(file: &SweepFile) -> Option<String> {
         return Some(format!("it has a sample of run {}, which it does not list", orphan.run));
     }
     let positive = file.samples.iter().all(|sample| sample.at.x > 0.0) && file.grid.iter().all(|x| *x > 0.0);
-    (!positive).then(|| "it has a point at a value that is not positive".to_owned())
+    (!positive).then(|| "a point has a value that is not positive".to_owned())
 }
 
 /// Writes a row for each point: its values, intervals, decision and state. An empty cell was not measured.

@@ -47,7 +47,7 @@ impl<'a> FaultReach<'a> {
     }
 
     pub fn proxy(&self) -> Result<&'a Proxy, String> {
-        self.proxy.ok_or_else(|| "no proxy stands between contenders and servers".into())
+        self.proxy.ok_or_else(|| "there is no proxy between contenders and servers".into())
     }
 
     /// Begins an effect, unless another fault already has. Must be ended, even after a failure.
@@ -205,7 +205,7 @@ impl InEffect {
         let made = self.made(server);
         let mut made = made.lock().await;
         let wanted = self.wanted(server);
-        // Recorded first: an attempt that failed half-way must be undone, too.
+        // The attempt is recorded first, because an attempt that failed half-way must be undone, too.
         let before = std::mem::replace(&mut *made, wanted);
         let runs = processes.is_running(server).await;
         match wanted {

@@ -70,7 +70,7 @@ struct AskedOnWire {
     is_apart: bool,
     watch: Option<(String, Watched)>,
     removes: Vec<(String, Watched)>,
-    /// Changes it makes; `None` if they could not be read.
+    /// Changes that the request makes; `None` if they could not be read.
     changes: Option<Vec<Operation>>,
     turn: u64,
 }
@@ -315,7 +315,7 @@ impl WireState {
         match set {
             Some(set) if self.remembers() => self.fired.push(Fired { event, path, set }),
             Some(_) => {}
-            None => self.is_unclear("a notification came for which no watch was seen"),
+            None => self.is_unclear("a notification arrived, but its watch was not seen"),
         }
     }
 
@@ -339,8 +339,7 @@ impl WireState {
                     self.happens(Event::Created, path, WireChange { zxid, released: None });
                 }
                 Operation::Delete(path) => {
-                    // Its owner may be in a later cycle by now; the node knows whether the lock was held by
-                    // it.
+                    // Its owner may be in a later cycle by now; the node's record shows whether it held the lock.
                     let released = by_release(of.nodes.remove(&path).unwrap_or(of.holds));
                     self.children_change(&path, zxid, released);
                     self.happens(Event::Deleted, path, WireChange { zxid, released });
@@ -510,7 +509,7 @@ mod tests {
         clients.watches(1, GET_CHILDREN, "/q");
         clients.creates(2, "/q/n-2");
         clients.deletes(0, "/q/n-0");
-        // The newcomer caused it, although the release came before the notification.
+        // The newcomer caused the notification, although the release came before it.
         clients.is_notified(1, 4, "/q");
         assert_eq!(clients.fan_out().map(|fan_out| fan_out.by_all), Ok(0));
         clients.watches(1, GET_CHILDREN, "/q");

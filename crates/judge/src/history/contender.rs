@@ -98,7 +98,7 @@ worded! {
         /// The contender called release, and the answer was not a success.
         NotLet = "has tried to release it, without success",
         /// The acquire ended with an unknown result.
-        Maybe = "does not know whether it holds it",
+        Maybe = "may or may not hold it",
     }
 }
 
@@ -117,7 +117,7 @@ pub enum LockTurn {
     Nested,
 }
 
-/// State of a contender after an event of acquire, and the meaning of the event.
+/// State of a contender after an acquire event, and the meaning of the event.
 pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {
@@ -132,8 +132,7 @@ pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn)
     })
 }
 
-/// State of a contender after an event of release, and the meaning of the event. `last` if the contender
-/// holds only once.
+/// State of a contender after a release event, and the meaning of the event. `last` if the contender holds only once.
 pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {

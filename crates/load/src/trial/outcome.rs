@@ -25,7 +25,7 @@ use zklockbench_zk::keep_awake::Unread;
 use zklockbench_zk::{Failure, sessions_not_resumed};
 
 const SLOW_DISK: &str =
-    "they came faster than the disk could write them; use a faster one for --out, or a lower rate";
+    "they arrived faster than the disk could write them; use a faster disk for --out, or a lower rate";
 /// Maximum adjustment of the wall clock during a trial. It makes times from the logs uncertain; beyond this, too little
 /// would be left to compare.
 const WALL_MAY_MOVE: Duration = Duration::from_millis(20);

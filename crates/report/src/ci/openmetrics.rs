@@ -121,7 +121,7 @@ fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, 
     };
     families.gauge(
         (&name, unit),
-        "The label aggregate names which of the repetitions' values it is",
+        "The label aggregate names the statistic over the repetitions",
         labels,
         value,
     );

@@ -93,7 +93,7 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     let idle = source.stored.trials.iter().filter_map(|trial| trial.health.host_idle_share).reduce(f64::min);
     limits.extend(
         idle.map(|idle| {
-            format!("At its busiest the generator's host was {} idle.", Value::Share(idle).shown())
+            format!("At its busiest, the generator's host was {} idle.", Value::Share(idle).shown())
         }),
     );
     std::iter::once(Block::Facts(facts)).chain(noted(limits))
@@ -244,12 +244,12 @@ pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {
 pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
     let load = source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name());
     let load = match load {
-        "batch" => "In a batch all contenders queue up behind a holder, and each acquires once.",
+        "batch" => "In a batch, all contenders queue up behind a holder, and each acquires once.",
         "open" => {
-            "In an open load arrivals keep coming, whether or not earlier ones have been served; a wait counts from \
+            "In an open load, arrivals keep coming, whether or not earlier ones have been served; a wait counts from \
              when the arrival was due."
         }
-        _ => "In a closed load each contender acquires, holds, releases and thinks, again and again.",
+        _ => "In a closed load, each contender acquires, holds, releases and thinks, again and again.",
     };
     [
         "Each contender has its own session, and all of its requests and notifications are counted and timed.",

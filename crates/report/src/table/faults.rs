@@ -40,7 +40,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
         .numbers("recovery max", 3, |row| row.recovery().map(|(_, longest)| recovery(longest)))
         .numbers("suspended after", 13, |row| row.longest(|fault| fault.suspended_us).map(Value::micros))
         .explained(
-            "longest time from a fault's effect until a contender learned that its connection was gone",
+            "longest time from a fault's effect until a contender noticed that its connection was gone",
         )
         .numbers("violations", 0, move |row| count(row, |it| it.violation_count))
         .numbers("too early", 4, |row| row.order().map(|(early, compared)| format!("{early} of {compared}")))
