@@ -60,7 +60,7 @@ fn conclusion(verdict: &Verdict, style: Style) -> String {
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
-    // Its lines are read a second time, which standard input does not allow.
+    // The history's lines are read a second time, which standard input does not allow.
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
     let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
     let reader = HistoryReader::open_as(file, &args.path)?;

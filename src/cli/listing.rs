@@ -15,10 +15,10 @@ use zklockbench_scenario::did_you_mean;
 pub trait Listing: Sized {
     const NOUN: &'static str;
 
-    /// The command that lists them, and the JSON field that contains them.
+    /// The command that lists the items, and the JSON field that contains them.
     const COMMAND: &'static str;
 
-    /// Whether its description may be broken into lines.
+    /// Whether the item's description may be broken into lines.
     const IS_PROSE: bool = true;
 
     /// Every name by which it is found, its own first.

@@ -96,7 +96,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     if cli.json && cli.command.has_no_outcome() {
         return Err(Error::usage(format!("`{name}` does not take --json")));
     }
-    // Taken now, because the port must be reachable from this machine's own network.
+    // The port is taken now, because it must be reachable from this machine's own network.
     let port = match &cli.command {
         Command::Run(args) => args.metrics.map(Port::take).transpose()?,
         _ => None,
@@ -135,7 +135,7 @@ fn move_to_own_network(command: &Command) {
             (None, None) => false,
         },
         Command::Validate(args) => needs_links(&args.scenario, &args.overrides),
-        // Its rounds are child processes, which inherit the network.
+        // The rounds of `torture` are child processes, which inherit the network.
         Command::Torture(args) => args.compose.is_none(),
         _ => false,
     });
@@ -165,7 +165,7 @@ fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
             () = interrupt.insisted() => Err(Error::Interrupted),
         }
     });
-    // Not dropped, which would wait for pending reads.
+    // The runtime is not dropped, because that would wait for pending reads.
     runtime.shutdown_background();
     ended
 }

@@ -124,9 +124,9 @@ struct Failure {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
-    /// In the arguments, or in a named file.
+    /// The cause is in the arguments, or in a named file.
     Usage,
-    /// In the host or the ensemble.
+    /// The cause is in the host or the ensemble.
     Environment,
     /// None of these: there is too little evidence.
     Unknown,
@@ -276,7 +276,8 @@ fn colour_at(text: &str) -> Option<&str> {
     is_ours.then(|| &text[..codes.len() + 3])
 }
 
-/// Whether a stream may be coloured: as --color says or, by default, on a terminal without `NO_COLOR` in the environment.
+/// Whether a stream may be coloured: as set by --color or, by default, on a terminal without `NO_COLOR` in the
+/// environment.
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
     match CHOSEN.get().map(|chosen| chosen.colour) {
         Some(ColorChoice::Always) => return true,

@@ -33,7 +33,7 @@ pub struct ReadyEnsemble {
     /// Credentials for its runs.
     pub access: AccessArgs,
     sharing: Sharing,
-    /// Stops the reads that keep its servers awake.
+    /// Stops the reads that keep the ensemble's servers awake.
     _awake: Option<DropGuard>,
 }
 
@@ -112,7 +112,7 @@ impl ReadyEnsemble {
         without_extras(command)
     }
 
-    /// Whether its servers were started here and the rest can continue without one of them.
+    /// Whether the ensemble's servers were started here and the rest can continue without one of them.
     pub fn may_lose_a_server(&self) -> bool {
         !self.opened.is_external() && self.ensemble.servers.len() > 1
     }
@@ -124,8 +124,8 @@ impl ReadyEnsemble {
     }
 }
 
-/// Reads that keep awake local servers that could forget a request. Runs with a connect string take the servers for external
-/// ones, and send none.
+/// Reads that keep awake local servers that could leave a request unprocessed. Runs with a connect string take the
+/// servers for external ones, and send none.
 fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     let stop = CancellationToken::new();
     let target = |connect| Target { connect, access: opened.target.access.clone() };
@@ -181,7 +181,7 @@ impl GeneratorArgs {
         let Self { allow_faults, threads, counting } = self;
         let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
         let faults = allow_faults.then(|| "--allow-faults".into());
-        // Left out by default, because another binary of the suite may not know it.
+        // Left out by default, because another binary of the suite may not support it.
         let is_usual = *counting == CountingWhen::default();
         let counting = counting.to_possible_value().filter(|_| !is_usual);
         let counting = counting.map(|when| ["--counting".into(), when.get_name().into()]);

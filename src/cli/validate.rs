@@ -14,7 +14,7 @@ use zklockbench_scenario::{Preview, Slice, TrialPlan};
 struct ValidatedFile<'a> {
     #[serde(flatten)]
     preview: &'a Preview,
-    /// Why this machine cannot run it; omitted if it can.
+    /// Why this machine cannot run the scenario; omitted if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<&'a str>,
     /// Keys that options made meaningless; omitted if there are none.

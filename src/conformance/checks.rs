@@ -25,7 +25,7 @@ const LATE_BY: Duration = Duration::from_secs(2);
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
 /// Shorter than a session timeout, because the end of the session would also let the next contender in.
 const NEXT_WITHIN: Duration = Duration::from_secs(5);
-/// A client learns about the end of its session when it reaches a server, and pauses between attempts.
+/// A client is notified of the end of its session when it reaches a server, and pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
 /// Some clients open another session by themselves after the loss of one.
 const REOPENS_WITHIN: Duration = Duration::from_secs(5);

@@ -32,7 +32,7 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// The error of a command whose argument was this file or its directory.
+    /// The error to report if a command's argument was this file or its directory.
     pub fn of(self, path: &Path) -> Error {
         match self {
             Self::Failed(error) => {

@@ -62,7 +62,7 @@ pub struct Change<'a> {
     pub path: &'a [u8],
     pub happened: Happened,
     pub with_its_session: bool,
-    /// Whether it created an ephemeral node.
+    /// Whether the transaction created an ephemeral node.
     pub ephemeral: bool,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Whether it ended its session, and so deleted the session's ephemeral nodes, listed or not.
+    /// Whether the transaction ended its session, and so deleted the session's ephemeral nodes, listed or not.
     pub fn ends_session(&self) -> bool {
         self.kind == CLOSE_SESSION
     }
@@ -176,7 +176,7 @@ impl<'a> Record<'a> {
         (self.kind == ERROR).then(|| Reader(self.body).int()).flatten()
     }
 
-    /// Timeout in ms of the session that it began.
+    /// Timeout in ms of the session that the transaction began.
     pub fn session_timeout(&self) -> Option<i32> {
         (self.kind == CREATE_SESSION).then(|| Reader(self.body).int()).flatten()
     }

@@ -211,7 +211,7 @@ impl Processes for Hosts {
     }
 
     async fn pause(&self, server: usize) -> Done {
-        // Marked before the command runs, so that an interrupted pause is undone, too.
+        // The server is marked before the command runs, so that an interrupted pause is undone, too.
         self.holds_still(server, true);
         self.run(Action::Pause, server).await?;
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)

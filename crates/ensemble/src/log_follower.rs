@@ -393,7 +393,7 @@ mod tests {
         let next_epoch = |number: i64| (1 << 32) + number;
         for throws_away in [true, false] {
             let mut followed = Followed::by(3);
-            // Given a leader that was cut off after the second transaction, and went on writing
+            // Given a leader that was cut off after the second transaction, and continued to write
             (0..3).for_each(|server| followed.write(server, 1, &creates(1..=2)));
             followed.write(0, 1, &creates(3..=4));
             assert_eq!(followed.read(), [1, 2]);

@@ -417,7 +417,7 @@ fn refusal(error: &io::Error) -> String {
 fn unshare(user: bool) -> io::Result<()> {
     use rustix::thread::{UnshareFlags, unshare_unsafe};
     let flags = if user { UnshareFlags::NEWUSER | UnshareFlags::NEWNET } else { UnshareFlags::NEWNET };
-    // SAFETY: only unsharing open files with other threads is unsafe; these flags do not.
+    // SAFETY: only unsharing open files with other threads is unsafe, and these flags unshare none.
     Ok(unsafe { unshare_unsafe(flags) }?)
 }
 

@@ -46,7 +46,7 @@ pub struct Role {
     /// `leader`, `follower`, `observer` or `standalone`; or why the server could not be asked.
     pub state: Result<String, String>,
     pub version: Option<String>,
-    /// Number of synchronised followers; only a leader knows it.
+    /// Number of synchronised followers; only a leader reports it.
     pub synced_followers: Option<i64>,
     /// Epoch of the last transaction, only for a server that does not allow `mntr`.
     epoch: Option<u64>,
@@ -263,7 +263,7 @@ impl Leader {
     }
 }
 
-/// Number of servers that report to be followers, without those that have seen a later leader.
+/// Number of servers that report the role of follower, without servers that have seen a later leader.
 async fn followers_of(epoch: u64, all: &[String], patience: Duration) -> usize {
     let answers = join_all(all.iter().map(|address| admin::srvr(address, patience))).await;
     let told = answers.into_iter().filter_map(|answer| answer.ok().flatten());

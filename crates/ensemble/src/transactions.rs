@@ -1,7 +1,7 @@
 //! Creates, writes and deletes, read from the servers' transaction logs.
 //!
-//! The log is the ensemble's own order of events, whatever the clients believe. It also shows which nodes were deleted with their
-//! session; no client is notified of that.
+//! The log is the ensemble's own order of events, whatever the clients believe. It also shows which nodes were deleted
+//! with their session; no client is notified of that.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -23,7 +23,7 @@ pub struct Transaction {
     /// Time of the proposal, in ms since 1970 by the leader's wall clock.
     pub at_ms: i64,
     pub changes: Vec<NodeChange>,
-    /// Whether it ended its session, and so deleted the session's ephemeral nodes, listed or not.
+    /// Whether the transaction ended its session, and so deleted the session's ephemeral nodes, listed or not.
     pub ends_session: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct NodeChange {
     pub path: String,
     pub happened: Happened,
     pub with_its_session: bool,
-    /// Whether it created an ephemeral node.
+    /// Whether the transaction created an ephemeral node.
     pub ephemeral: bool,
 }
 

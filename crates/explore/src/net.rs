@@ -1,5 +1,5 @@
 //! The network between contenders and a server. It passes whole frames to the scheduler, which alone decides when to
-//! deliver each.
+//! deliver each frame.
 
 use std::collections::HashMap;
 use std::io;

@@ -59,7 +59,7 @@ pub struct Outcome {
     pub zombies: u64,
     /// Why the schedule could not run.
     pub unexplored: Option<String>,
-    /// Why its fault or order is impossible.
+    /// Why the schedule's fault or order is impossible.
     pub impossible: Option<String>,
     /// The choices at each step of an order, with the index of the chosen one.
     pub choices: Vec<(Vec<Choice>, usize)>,
@@ -511,7 +511,7 @@ impl Play<'_, '_> {
         }
     }
 
-    /// Index of that entry in the trace.
+    /// Index of that intrusion in the trace.
     fn entry_step(&self, entry: Intrusion) -> usize {
         let trace = self.stage.trace.iter().enumerate();
         let mut entries = trace.filter(|(_, step)| step.what == HOLDS).map(|(number, _)| number);

@@ -512,7 +512,8 @@ impl<'w> Stage<'w> {
             Report::Opened(Err(why)) => Status::Done(Some(format!("no session: {why}"))),
             Report::Acquired(token) => {
                 self.note(contender, StepKind::Deed, HOLDS);
-                // It has used a new session, so it knows that its node is gone: nothing excuses it.
+                // The contender has used a new session, so it must have noticed that its node is gone: nothing excuses
+                // it.
                 if self.all[contender].has_lost_right && self.all[contender].is_answered_since {
                     self.deeds.add(contender, Deed::GainsRight);
                 }

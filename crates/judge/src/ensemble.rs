@@ -142,7 +142,7 @@ impl EnsembleView<'_> {
             until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - differ_ms)),
         };
         // The lock was granted in time, but its contender entered only after its session had ended. The judge of
-        // histories decides whether it knew.
+        // histories decides whether the contender had been notified.
         if life.with_its_session && hold.until <= hold.from {
             return;
         }

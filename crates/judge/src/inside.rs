@@ -214,7 +214,8 @@ impl<T> Inside<T> {
         Some(who)
     }
 
-    /// Drops the key of a certain stay, which then lasts until the next eviction and is only counted.
+    /// Drops the key of a stay that certainly happened. The stay then lasts until the next eviction and is only
+    /// counted.
     pub fn merge(&mut self, key: u64) {
         if let Some(Stay { claim, since, .. }) = self.stays.remove(&key) {
             let (merged, first) = self.merged.get_or_insert((Taken::default(), since));

@@ -1,4 +1,4 @@
-//! Holders whose session ended: when they learned of it, and how long they continued as holders.
+//! Holders whose session ended: when they were notified of the end, and how long they continued as holders.
 //!
 //! The servers' logs date the end of a session by the deletion of the holder's node, in whole milliseconds. All other
 //! times are moments of the contenders.

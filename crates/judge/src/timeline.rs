@@ -1,5 +1,5 @@
-//! The course of each violation: the last events of both contenders before it and those during it, from a second pass over the
-//! events. Its sentence states what the entering contender last learned before it entered.
+//! The course of each violation: the last events of both contenders before it and those during it, from a second pass
+//! over the events. Its sentence states what the entering contender last observed before it entered.
 
 use std::collections::VecDeque;
 
@@ -201,7 +201,7 @@ fn before(step: &TimelineStep) -> String {
     format_micros(step.at_us.unsigned_abs())
 }
 
-/// What the entering contender did or learned, as the cause of its entry.
+/// What the entering contender did or observed, as the cause of its entry.
 fn told(seen: &Seen) -> String {
     let what = &seen.step.what;
     match (seen.meaning, what.split_once(": ")) {
@@ -223,7 +223,7 @@ fn told_of_session(state: SessionState) -> &'static str {
     }
 }
 
-/// An event as a step; `None` for one that only changes the session's state.
+/// An event as a step; `None` for an event that only changes the session's state.
 fn step<'a>(what: &What<'a>) -> Option<(StepKind, Meaning, &'a str)> {
     let deed = |meaning, what| Some((StepKind::Deed, meaning, what));
     match *what {

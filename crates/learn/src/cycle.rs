@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Its session deleted it while holding.
+    /// The node's session deleted it while holding.
     Released,
-    /// Its session deleted it before it could hold.
+    /// The node's session deleted it before acquiring.
     GaveUp,
-    /// Its session expired or was closed.
+    /// The node's session expired or was closed.
     SessionEnded,
-    /// Another session deleted it.
+    /// Another session deleted the node.
     Broken,
-    /// It exists at the end of the logs.
+    /// The node exists at the end of the logs.
     Open,
-    /// Its end is not in the logs.
+    /// The node's end is not in the logs.
     Unobserved,
 }
 
@@ -28,20 +28,20 @@ pub struct Cycle {
     pub lock: u32,
     pub session: i64,
     pub is_read: bool,
-    /// Whether it held the lock.
+    /// Whether the client held the lock in this cycle.
     pub is_granted: bool,
-    /// Whether it waited for another node.
+    /// Whether the client waited for another node.
     pub is_contended: bool,
-    /// Whether it arrived before the beginning of the logs.
+    /// Whether the cycle began before the logs.
     pub is_carried_over: bool,
     /// Time from the arrival to the grant; `None` without a grant, or if the clock was set in between.
     pub waited_ms: Option<u32>,
-    /// Time from the arrival to the end, if it gave up.
+    /// Time from the arrival to the end, if the client gave up.
     pub gave_up_ms: Option<u32>,
     /// Time from the grant to the end, under the same conditions; also `None` while it exists.
     pub held_ms: Option<u32>,
     pub ending: Ending,
-    /// Requests of its session after the create, up to and including the delete; 0 if unknown.
+    /// Requests of the node's session after the create, up to and including the delete; 0 if unknown.
     pub requests: u32,
     /// Time since its session's last release; `None` for the first arrival.
     pub since_ms: Option<u32>,

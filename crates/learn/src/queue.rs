@@ -27,7 +27,7 @@ impl Moment {
 #[derive(Debug)]
 pub struct Node {
     pub directory: NodePath,
-    /// Zxid of its create, and its position in that transaction.
+    /// Zxid of the node's create, and the node's position in that transaction.
     pub position: (i64, u32),
     pub arrived: Moment,
     pub session: i64,
@@ -39,7 +39,7 @@ pub struct Node {
     pub since_ms: Option<u32>,
     pub is_carried_over: bool,
     pub handoff_ms: Option<u32>,
-    /// Whether it is in a semaphore's inner queue and its client has already created its lease.
+    /// Whether the node is in a semaphore's inner queue, and its client has already created its lease.
     pub has_lease: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Node {
 pub enum Grant {
     Waits,
     At(Moment),
-    /// It already held at the beginning of the logs.
+    /// The session already held at the beginning of the logs.
     Earlier,
 }
 

@@ -53,11 +53,11 @@ worded! {
 /// Position of a node in its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Holds when it is first in the queue.
+    /// The node holds when it is first in the queue.
     Write,
-    /// Holds when no writer is ahead of it.
+    /// The node holds when no writer is ahead of it.
     Read,
-    /// Holds while it exists, but waits for a free lease while its session has a node in the lock's queue.
+    /// The node holds while it exists, but waits for a free lease while its session has a node in the lock's queue.
     Lease,
 }
 

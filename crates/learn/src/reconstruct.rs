@@ -47,11 +47,11 @@ impl Scope {
 pub struct Lock {
     pub path: NodePath,
     pub recipes: Recipes,
-    /// Largest number of nodes in its queue at once.
+    /// Largest number of nodes in the queue at the same time.
     pub longest: u32,
-    /// Whether its directory exists at the end.
+    /// Whether the lock's directory exists at the end of the logs.
     pub remains: bool,
-    /// Whether it has a node at the end.
+    /// Whether the lock has a node at the end of the logs.
     pub is_in_use: bool,
 }
 
@@ -557,7 +557,7 @@ impl Reconstruction {
     }
 }
 
-/// The time, between 1970 and the year 9999. Times beyond are those of damaged or forged records.
+/// The time, between 1970 and the year 9999. Times outside this range come from damaged or forged records.
 fn plausible(ms: i64) -> i64 {
     const LATEST_MS: i64 = 253_402_300_799_000;
     ms.clamp(0, LATEST_MS)

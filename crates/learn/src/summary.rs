@@ -337,7 +337,7 @@ pub struct LongWait {
     pub waited_us: u64,
     /// The session, in hexadecimal.
     pub session: String,
-    /// Whether it acquired the lock.
+    /// Whether the request acquired the lock.
     pub is_granted: bool,
 }
 
@@ -350,7 +350,7 @@ pub struct StayingNode {
     pub session: String,
     /// Age at the end.
     pub age_us: u64,
-    /// Whether it holds the lock.
+    /// Whether the node holds the lock.
     pub is_holder: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The three-way count of client, cost model and servers; and the counts on the wire from a separate trial.
+//! Counts by the client, the cost model and the servers; and counts on the wire from a separate trial.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

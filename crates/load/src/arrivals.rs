@@ -108,7 +108,7 @@ impl DisturbedLock {
     }
 }
 
-/// Wait of an arrival by its outcome; `None` if it was not served.
+/// Wait of an arrival with this outcome; `None` if it was not served.
 fn waited(outcome: u32) -> Option<u64> {
     (outcome != OPEN && outcome != UNSERVED).then(|| u64::from(outcome - 1))
 }
@@ -412,7 +412,7 @@ mod tests {
     fn late_arrivals_are_dropped_and_counted_if_configured() {
         // Given arrivals at 0, 10 and 500 µs, and a first free contender at 400
         let arrivals = at(&[0, 10, 500], Late::Drop);
-        // When it takes an arrival, then it gets the one that is not due yet
+        // When the contender takes an arrival, then it gets the one that is not due yet
         assert_eq!(arrivals.take(1_400).map(|taken| taken.number), Some(2));
         arrivals.served(2, 7);
         // And the other arrivals are counted as dropped

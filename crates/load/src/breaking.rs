@@ -275,7 +275,7 @@ pub struct Elections {
 }
 
 impl Elections {
-    /// Determines the current leader. Later leaders are elections.
+    /// Determines the current leader. Later leaders count as elections.
     pub async fn from_now_on(servers: &[String]) -> Self {
         let voters = voters(servers).await.len();
         let elections = Self { servers: servers.to_vec(), voters, seen: Mutex::default() };

@@ -214,7 +214,7 @@ impl Contender {
         }
     }
 
-    /// Enters a cycle; `None` if the load ends while a fault blocks the contender.
+    /// Starts a cycle; `None` if the load ends while a fault blocks the contender.
     async fn come_in(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
         if !self.shared.has_faults() {
             return Some(intended);
@@ -353,8 +353,8 @@ impl Contender {
             return self.die_inside(session.clone(), &entry, &held, intended);
         }
         self.let_go_again(session, inner).await;
-        // A holder that knows about the end of its session stops writing; a holder that was paused meanwhile does not
-        // know yet.
+        // A holder that was notified of the end of its session stops writing; a holder that was paused has not been
+        // notified yet.
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
             self.recorder.write_to_resource(session, &held, entry.acquired);
         }
@@ -368,7 +368,8 @@ impl Contender {
         let number = held.node.as_ref().map(|node| node.sequence);
         let shared = Arc::clone(&self.shared);
         let lock = &shared.lock_states[shared.lock_of(self.id)];
-        // Before the release and in the same flush, so that a hold of zero duration does not become longer.
+        // The read is sent before the release and in the same flush, so that a hold of zero duration does not become
+        // longer.
         let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
         let last_look = ordering.as_ref().and_then(|ordering| ordering.ends(session));
         let mut release = self.strategy.release(session, held);
@@ -611,7 +612,7 @@ impl Contender {
 struct HoldOrdering {
     path: String,
     is_written: bool,
-    /// Whether the transaction of its start is still unknown.
+    /// Whether the transaction of the hold's start is still unknown.
     is_undated: bool,
 }
 

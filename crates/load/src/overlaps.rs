@@ -58,7 +58,7 @@ impl Overlaps {
             Traced { at, contender: None, kind: StepKind::Fault, what }
         });
         let mut all: Vec<Traced> = faults.chain(messages).collect();
-        // In order of time; a request follows everything else of the same microsecond.
+        // Sorted by time; within a microsecond, requests come last.
         all.sort_by_key(|one| (one.at, one.kind == StepKind::Request));
         all
     }

@@ -268,7 +268,7 @@ impl Recorder {
         self.pass_on(Note::EnteredAsOf((entry.acquired, self.id, zxid)));
     }
 
-    /// Whether a read is needed to learn as of which transaction the current hold began.
+    /// Whether a read is needed to determine as of which transaction the current hold began.
     pub fn looks_at_entry(&self) -> bool {
         let undated =
             |moment: &Moment| matches!(moment.deed, Deed::Enters { token: Some(_), zxid: None, .. });

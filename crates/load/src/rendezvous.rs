@@ -107,7 +107,7 @@ type Released = Result<(), MeetingError>;
 pub enum MeetingPlace {
     Elsewhere,
     SameServers,
-    /// Below the same top-level node as the locks, by which servers count requests: a chroot.
+    /// Below the locks' top-level node (a chroot), by which servers count requests.
     SameNamespace,
 }
 
@@ -440,7 +440,7 @@ impl Rendezvous {
         loop {
             let (alive, went) = self.list(&self.workers()).await?;
             if alive.first() != Some(&self.slice.index) {
-                // Earlier than the session's end, so that the others need not wait for it.
+                // The node is deleted before the session ends, so that other workers need not wait for that.
                 let own = format!("{}/{}", self.workers(), self.slice.index);
                 return self.client.delete(&own, None).await;
             }
@@ -463,7 +463,7 @@ impl Meeting<'_> {
                 Err(error) => here.and(Err(rendezvous.broken(&error))),
             },
             Come::Waits { released, lost } => {
-                // Worker 0 knows which worker is late, and may have been as late itself.
+                // Worker 0 observes which worker is late, and may have been as late itself.
                 let waiting = rendezvous.wait_for(&name, released, lost);
                 tokio::time::timeout(2 * patience, waiting)
                     .await

@@ -329,7 +329,7 @@ impl Shared {
 /// One contender, as seen by faults and the conductor.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Gate in front of all its work.
+    /// Gate in front of all work of the contender.
     pub gate: Arc<Gate>,
     pub admission: Arc<Admission>,
     pub clock: DeadlineClock,

@@ -475,7 +475,7 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
 }
 
 async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
-    // Before the nodes: a run that is alive has its node by then.
+    // Read before the nodes, because a run that is alive has its node by then.
     let shows_life = match now.data(root).await {
         Ok(data) => data == SHOWS_LIFE,
         Err(ClientError::NoNode) => return Ok(None),

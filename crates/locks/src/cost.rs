@@ -230,8 +230,7 @@ pub fn one_queue_after_another(members: u64, n: u64) -> BatchCost {
 /// Queue locks joined and left in one transaction each; every check lists all of them.
 pub fn queues_at_once(members: u64, n: u64) -> BatchCost {
     BatchCost {
-        // The first contender finds no directory: its multi and its lists are refused, and it creates them
-        // all.
+        // The first contender finds no directory: its multi and its lists are refused, and it creates all directories.
         requests: vec![
             (Multi, 2 * n + 1),
             (GetChildren, members * 2 * n),

@@ -1,7 +1,7 @@
 //! Lock strategies: each is one file, written against the metered session and nothing else.
 //!
-//! A strategy knows nothing of recording, load or charts. A new one is a file in its family's folder and a line in `registry`.
-//! Code that the families share is in `queue` and beside this file.
+//! A strategy is independent of recording, load and charts. A new strategy is a file in its family's folder and a line
+//! in `registry`. Code that the families share is in `queue` and next to this file.
 
 mod after;
 mod articles;

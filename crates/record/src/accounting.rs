@@ -119,7 +119,7 @@ added_up!(Beside { reads, writes, node_created, node_deleted, data_changed, chil
 #[derive(Debug, Clone, Copy)]
 pub struct ServersCount<'a> {
     pub counters: &'a [ServerCounters],
-    /// Requests and events that the suite caused meanwhile.
+    /// Requests and events that the suite itself caused in that time.
     pub beside: Beside,
     pub knows_reads: bool,
 }

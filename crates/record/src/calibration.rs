@@ -104,7 +104,7 @@ impl ServerFigures {
 pub struct PairFigures {
     /// Server of the session that deletes.
     pub from: String,
-    /// Server of the session that watches; may be the same.
+    /// Server of the session that watches; may be the same server.
     pub to: String,
     /// Time from the call of delete to the arrival of the event: the floor.
     pub handoff: Option<Timing>,

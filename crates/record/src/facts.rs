@@ -65,8 +65,7 @@ pub struct Facts {
     pub created: Sorted<EnteredAsOf, (Stamp, usize)>,
     /// Transactions as of which contenders entered, if they were known only afterwards.
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
-    /// Ends of holds, each with the time of its last moment, whose session another contender had closed by
-    /// then.
+    /// Holds, each identified by its end, whose session another contender had closed before that end.
     pub closed: HashSet<Hold>,
     /// Number of missing notes, which arrived faster than the disk could store them, and of threads that never ended.
     pub gaps: u64,
@@ -244,13 +243,13 @@ fn leavers_first(at_once: &mut Vec<Moment>) {
 /// A hold in progress.
 struct Holding {
     entered: Stamp,
-    /// Life of its node, from the servers' logs.
+    /// Life of the hold's node, from the servers' logs.
     life: Option<Life>,
 }
 
 impl Holding {
-    /// Whether the logs show that its session outlived its node, so that a lost connection did not put the hold in
-    /// doubt.
+    /// Whether the logs show that the hold's session outlived its node, so that a lost connection did not put the hold
+    /// in doubt.
     fn session_survives(&self) -> bool {
         self.life.as_ref().is_some_and(|life| life.deleted.is_some() && !life.with_its_session)
     }

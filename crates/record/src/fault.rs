@@ -40,7 +40,7 @@ pub struct FaultRecord {
     pub wait_p99: Option<Bound>,
     /// Time from the observed effect, or the first later demand for the lock, to the next acquisition.
     pub recovered_us: Option<u64>,
-    /// Time from the observed effect until a contender first learned that its connection was gone. `None` if none did
+    /// Time from the observed effect until a contender first noticed that its connection was gone. `None` if none did
     /// before the next fault, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_us: Option<u64>,

@@ -62,7 +62,7 @@ impl FigureEntry {
     const fn new(kind: FigureKind, name: &'static str, unit: Unit, better: Better) -> Self {
         let stored_as = match kind {
             FigureKind::Ratio => Some(name),
-            // Counts are stored with the counts.
+            // Counts are stored among the trial's counts.
             FigureKind::Count => None,
         };
         Self {

@@ -108,7 +108,7 @@ pub struct Event<'a> {
     pub process: &'a str,
     /// Clock of `t_us`; `None` for the process's own.
     pub clock: Option<&'a str>,
-    /// Number of the contender within its process; `None` for session events that concern all of them.
+    /// Number of the contender within its process; `None` for session events that concern all contenders.
     pub contender: Option<u64>,
     pub session: Option<&'a str>,
     /// Session state that the contender learned with this event.

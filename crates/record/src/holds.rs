@@ -14,7 +14,7 @@ pub struct LostHold {
     pub contender: usize,
     /// Time at which the holder learned that its connection was gone; negative before the end. `None` if it did not.
     pub suspended_us: Option<i64>,
-    /// Time until the holder learned that its session had ended; `None` if it left before.
+    /// Time until the holder was notified that its session had ended; `None` if the holder left before.
     pub told_us: Option<u64>,
     /// Time until the holder left its critical section.
     pub inside_us: u64,
@@ -39,7 +39,7 @@ impl LostHolds {
         }
     }
 
-    /// Longest time until a holder learned of the end of its session.
+    /// Longest time until a holder was notified of the end of its session.
     pub fn told_max_us(&self) -> Option<u64> {
         self.holds.iter().filter_map(|hold| hold.told_us).max()
     }

@@ -67,8 +67,8 @@ impl Judged {
     }
 }
 
-/// Maximum difference between the wall clocks of this process and of a server on this host, in milliseconds.
-/// Both count whole milliseconds, or are read one after the other.
+/// Maximum difference between the wall clocks of this process and of a server on this host, in milliseconds. Each clock
+/// counts whole milliseconds, or they are read one after the other.
 pub const CLOCKS_DIFFER_MS: i64 = 2;
 
 /// Life of a node, as recorded by the ensemble.

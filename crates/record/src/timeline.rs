@@ -14,7 +14,7 @@ pub enum StepKind {
     Notification,
     LostRequest,
     LostReply,
-    /// What a contender did or learned: it asks, holds, has released.
+    /// What a contender did or observed: it asks, holds, has released.
     Deed,
     Fault,
 }

@@ -104,7 +104,7 @@ pub struct CutShort {
 pub struct Standstill {
     /// Length of the longest outage, in microseconds.
     pub lasted_us: u64,
-    /// Time of its start, in microseconds since the start of the measured phase.
+    /// Start of the outage, in microseconds since the start of the measured phase.
     pub began_us: i64,
     /// Possible causes, each with its evidence; empty if there is none.
     pub signs: Vec<String>,

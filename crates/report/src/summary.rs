@@ -88,8 +88,8 @@ pub struct CellSummary {
 pub struct Repetitions {
     /// Trials that ran.
     pub ran: usize,
-    /// Number of valid ones, i.e. neither invalid nor partial. Metrics come from these; if there are none, they come
-    /// from all trials and mean little.
+    /// Number of valid repetitions, i.e. neither invalid nor partial. Metrics come from these; if there are none, they
+    /// come from all trials and mean little.
     pub sound: usize,
 }
 

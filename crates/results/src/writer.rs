@@ -191,7 +191,8 @@ impl RunWriter {
         files.iter().try_for_each(|(name, _)| remove(&self.dir().join(name)))
     }
 
-    /// Writes the state of the run with an unrecorded end, for readers of the directory if the run goes no further.
+    /// Writes the current state of the run with its outcome unrecorded, so that the directory is readable if the run is
+    /// killed.
     pub fn so_far(&mut self, so_far: SoFar) -> Result<(), Error> {
         self.digest_trials()?;
         self.note_so_far(so_far)

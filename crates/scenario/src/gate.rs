@@ -76,7 +76,7 @@ pub struct Scope {
 pub enum Rule {
     /// The value has this relation to the limit.
     Compare(Relation, Limit),
-    /// A comparison with a baseline does not find it worse by this share or more.
+    /// A comparison with a baseline does not find the metric worse by this share or more.
     NotRegressed { percent: f64 },
 }
 

@@ -1,4 +1,4 @@
-//! The scenario file: converts its text into a plan or diagnostics. This crate is pure and knows nothing of ZooKeeper.
+//! The scenario file: converts its text into a plan or diagnostics. This crate is pure and independent of ZooKeeper.
 
 mod advice;
 mod arrivals;

@@ -165,10 +165,10 @@ pub enum Order {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InDoubt {
-    /// It ends its session, and continues with a new session and lock object.
+    /// The contender ends its session, and continues with a new session and lock object.
     #[default]
     EndSession,
-    /// It continues with both as long as the session lives.
+    /// The contender continues with both as long as the session lives.
     KeepSession,
 }
 
@@ -177,16 +177,16 @@ worded! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum OnLost by name {
-        /// It ends the hold at once.
+        /// The holder ends the hold at once.
         #[default]
         Stop = "stop",
-        /// It continues to hold as planned.
+        /// The holder continues to hold as planned.
         Ignore = "ignore",
     }
 }
 
 impl OnLost {
-    /// Whether it is the default, which files of older versions imply.
+    /// Whether the value is the default, which files of older versions imply.
     pub fn is_stop(&self) -> bool {
         *self == Self::Stop
     }
@@ -510,7 +510,7 @@ fn shares(kinds: &[ClientKind]) -> Shares {
 
 /// Kind of the fault that lengthens round trips.
 const DELAY: &str = "delay";
-/// Its parameter: the added time in each direction.
+/// Parameter of that fault: the added time in each direction.
 const LATENCY: &str = "latency";
 
 /// Note for metrics measured with added round-trip time.

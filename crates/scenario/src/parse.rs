@@ -85,7 +85,7 @@ pub fn parse_with_traces(
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }
 
-/// A file with more syntax errors and none of a scenario's keys is something else.
+/// A file with more syntax errors and none of a scenario's keys is not a scenario.
 const MISTAKES_OF_A_SCENARIO: usize = 5;
 
 /// Help for a file in which nothing could be read.

@@ -57,7 +57,7 @@ pub struct GatePreview {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub require: String,
-    /// Whether it requires a baseline.
+    /// Whether the gate requires a baseline.
     pub needs_baseline: bool,
 }
 

@@ -36,7 +36,7 @@ impl Looks {
         self.shares.iter().any(|(look, _)| *look == size)
     }
 
-    /// Error probability of the interval at this size; between two looks, the share of the next.
+    /// Error probability of the interval at this size; between two looks, the share of the next look.
     pub fn share(&self, size: u32) -> f64 {
         let next = self.shares.iter().find(|(look, _)| *look >= size).or(self.shares.last());
         next.map_or(0.0, |(_, share)| *share)

@@ -193,7 +193,7 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
 /// All commands that the suite sends, for a server's configuration (`4lw.commands.whitelist`).
 pub const WORDS: &str = "srvr,mntr,conf,ruok,wchc";
 
-/// The error behind a reply that does not answer the command.
+/// The error for a reply that is not an answer to the command.
 fn refused(word: &str, answer: &str) -> io::Error {
     if answer.contains(NOT_ALLOWED) {
         let why = format!(

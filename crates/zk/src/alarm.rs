@@ -102,7 +102,7 @@ impl Alarm {
     }
 }
 
-/// A sleep. Dropping it cancels it.
+/// A sleep, cancelled when dropped.
 pub struct Sleep {
     key: (Stamp, u64),
     alarm: Rc<Alarm>,

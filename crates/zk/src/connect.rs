@@ -35,7 +35,7 @@ impl Target {
         Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
     }
 
-    /// The same chroot through proxies, each of which stands for the server at its position.
+    /// The same chroot through proxies, each of which forwards to the server at its position.
     pub fn through(&self, proxies: &str, servers: &[String]) -> Self {
         let proxied: Vec<&str> = proxies.split(',').collect();
         let tls = self.access.tls.as_ref().map(|tls| tls.behind(&proxied, servers));
@@ -43,9 +43,9 @@ impl Target {
         Self { access: Access { tls, ..on.access }, ..on }
     }
 
-    /// Opens a session on the server at that position of the connect string (modulo their number), if it serves. With a random
-    /// choice, as by other clients, ten contenders rarely have equal shares of the servers, and a session on the leader is
-    /// served sooner: trials of the same lock would differ by chance alone.
+    /// Opens a session on the server at that position of the connect string (modulo the number of servers), if that
+    /// server serves. Other clients choose at random, which rarely spreads ten contenders evenly. Sessions on the
+    /// leader are served sooner, so trials of the same lock would differ by chance alone.
     pub async fn open_at(
         &self,
         position: usize,

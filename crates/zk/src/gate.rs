@@ -2,7 +2,7 @@
 //!
 //! A contender consists of its own loop and everything that it started, above all its session's task, which sends the
 //! heartbeats. Behind a shut gate none of them runs, as in a stopped process or during a long garbage collection. The
-//! servers receive nothing and expire the session, and the contender does not know until the gate opens. When a
+//! servers receive nothing and expire the session, and the contender is not notified until the gate opens. When a
 //! session's tasks are killed, they close the connection without notice, as a killed process does.
 
 use std::cell::RefCell;
@@ -61,7 +61,7 @@ impl Gate {
             self.shut.fetch_sub(1, Ordering::SeqCst);
             return;
         }
-        // Stored before anything behind the gate resumes and reads it.
+        // The time is stored before anything behind the gate resumes and reads it.
         self.opened_at.store(clock::now(), Ordering::SeqCst);
         self.opened.fetch_add(1, Ordering::SeqCst);
         self.moved(Movement::Opened);

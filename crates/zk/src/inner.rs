@@ -48,7 +48,7 @@ thread_local! {
 }
 
 impl Observed {
-    /// For a session without metrics. All such sessions of a thread share one recorder, because each takes
+    /// Destination for a session without metrics. All such sessions of a thread share one recorder, because each takes
     /// megabytes.
     pub fn by_nobody() -> Self {
         Self {
@@ -247,7 +247,7 @@ enum Last {
     Undated,
 }
 
-/// An event without its transaction that was the last thing learned. The servers' logs have the transaction:
+/// An event without its transaction that was the session's last observation. The servers' logs have the transaction:
 /// watches fire once, so it was the first of its kind after the watch was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undated {

@@ -93,7 +93,7 @@ pub enum Failure {
     /// The driver that had the session failed or was killed.
     #[error("{0}")]
     DriverEnded(String),
-    /// The driver does not know whether the request took effect.
+    /// The driver cannot determine whether the request took effect.
     #[error("the driver's answer: {0}")]
     DriverInDoubt(String),
 }

@@ -190,7 +190,7 @@ fn of_pkcs12(role: Role) -> &'static str {
     }
 }
 
-/// Contents of the DER value at the beginning of these bytes; empty if its length is not there.
+/// Contents of the DER value at the beginning of these bytes; empty if the length is missing.
 fn value(bytes: &[u8]) -> &[u8] {
     let length_bytes = match bytes.get(1) {
         Some(long @ 0x80..) => usize::from(long & 0x7f),

@@ -41,7 +41,7 @@ pub async fn is_on_this_host(address: &str) -> bool {
     }
 }
 
-/// Packets to one of the host's own addresses have it as their source, too. No packet is sent for the check.
+/// Packets to one of the host's own addresses have that address as their source, too. No packet is sent for the check.
 fn is_own(place: SocketAddr) -> bool {
     let ip = place.ip().to_canonical();
     let source = || {

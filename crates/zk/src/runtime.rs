@@ -83,12 +83,12 @@ impl<T> Future for Task<T> {
 /// contender.
 ///
 /// # Panics
-/// Outside of [`block_on`].
+/// If called outside of [`block_on`].
 pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
     Task(AbortOnDropHandle::new(tokio::task::spawn_local(future)))
 }
 
-/// Starts a task of the client: that of a contender's session is behind the contender's gate.
+/// Starts a task of the client. The task of a contender's session is behind the contender's gate.
 pub(super) fn spawn_for_client(task: Pin<Box<dyn Future<Output = ()> + Send>>) {
     match TaskScope::here() {
         Some(scope) => scope.keep(spawn_local(scope.around(task))),

@@ -517,8 +517,8 @@ impl Session {
             counts.bytes_received += wire::created(held.lock_path());
         });
         let path = held.lock_path().to_owned();
-        // Its destructor would delete the node once more, at the price of a proposal. This leaks its copy of
-        // the path.
+        // The lock's destructor would delete the node once more, at the cost of a proposal. Forgetting the lock leaks
+        // its copy of the path.
         std::mem::forget(held);
         Ok(path)
     }

@@ -55,7 +55,7 @@ impl Tls {
         Ok(Self { options, config: Arc::new(config), files, server_name, has_other_names })
     }
 
-    /// The same for connections through proxies, each of which stands for the server at its position.
+    /// The same for connections through proxies, each of which forwards to the server at its position.
     pub(super) fn behind(&self, proxies: &[&str], servers: &[String]) -> Self {
         if self.server_name.is_some() {
             return self.clone();
@@ -114,7 +114,7 @@ fn roots(authorities: &Pem) -> Result<RootCertStore, Error> {
 
 /// Environment variable with the file of certificate authorities.
 const AUTHORITIES: &str = "SSL_CERT_FILE";
-/// Their usual files: Debian and derivatives, Fedora and derivatives, SUSE; Alpine, BSD and macOS.
+/// Usual files of the authorities: Debian and derivatives, Fedora and derivatives, SUSE; Alpine, BSD and macOS.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

@@ -32,7 +32,7 @@ impl SessionKey {
         Self { session, password: Password::Own }
     }
 
-    /// The key of a driver's session, maybe without a password.
+    /// The key of a driver's session, possibly without a password.
     pub fn of_another(id: i64, password: Option<Vec<u8>>) -> Self {
         let told = if password.is_some() { Password::Told } else { Password::NotTold };
         Self { session: SessionInfo::new(SessionId(id), password.unwrap_or_default()), password: told }

@@ -432,7 +432,7 @@ impl ComparisonInProgress {
         let is_compared =
             self.questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure));
         match counts {
-            // Another binary of the suite may not know the option.
+            // Another binary of the suite may not support the option.
             false if asked == CountingWhen::Drivers => asked,
             true if is_compared || (block.number == 1 && turn != Turn::Again) => CountingWhen::Always,
             _ => CountingWhen::Never,

@@ -341,7 +341,7 @@ pub fn needed(question: &Question) -> f64 {
 /// Offset of the seed of measurements of the load itself.
 const OWN_BY: u64 = 500;
 
-/// Largest multiple of the load that an answer says meets the objective, with a margin.
+/// Largest multiple of the load that meets the objective according to an answer, with a margin.
 pub fn times_at_most(answer: &Answer) -> f64 {
     match (&answer.verdict, answer.headroom) {
         (Verdict::Held, Some(headroom)) => OF_HEADROOM * headroom.factor,
@@ -361,7 +361,7 @@ fn outage_load(question: &Question) -> QuestionLoad {
 
 /// The faults of a trial, one after the other.
 struct Failures {
-    /// As `[[fault]]` tables of a scenario.
+    /// The fault as `[[fault]]` tables of a scenario.
     toml: String,
     last: Duration,
 }

@@ -42,7 +42,7 @@ use zklockbench_scenario::{Scenario, did_you_mean};
 use zklockbench_stats::queueing::Order;
 use zklockbench_zk::Target;
 
-/// Offset of the seed, so that a verification has other random draws.
+/// Offset of the seed, so that a verification uses different random draws.
 const VERIFIES_BY: u64 = 1_000;
 
 /// Default strategies: a queue that notifies one waiter, a queue that notifies all, and the most widely used recipe.

@@ -46,7 +46,7 @@ pub struct Wanted<'a> {
 pub struct OwnLoad {
     pub text: String,
     pub said: String,
-    /// Its rate for each lock as a multiple of the question's.
+    /// Rate of each lock as a multiple of the question's.
     pub times: f64,
 }
 
@@ -56,7 +56,7 @@ impl OwnLoad {
     pub fn of(asked: &AskedLoad, wanted: &Wanted<'_>) -> Result<Self, Error> {
         let question = &asked.question;
         let base = question.copies(if asked.may_be_copied() { copies(question) } else { 1.0 });
-        // A load that is too high shows it soon.
+        // An excessive load is noticed early.
         let longest = match asked.load.impossible() {
             Some(_) => wanted.longest.min(IMPOSSIBLE),
             None => wanted.longest,
@@ -98,7 +98,7 @@ pub fn copies(question: &Question) -> f64 {
     let by_clients = match question.think {
         // Returning clients are part of the load: each lock must keep its own.
         Some(_) => SESSIONS / clients,
-        // If requests may have to wait for a session, the copies would share sessions.
+        // If requests may have to wait for a session, copies of the locks would share sessions.
         None if held > FREE * clients => 1.0,
         None => FREE * SESSIONS.max(clients) / held,
     };

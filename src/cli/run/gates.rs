@@ -24,7 +24,7 @@ pub struct Baseline {
 
 /// Runs whose repetitions are combined.
 struct Candidate {
-    /// Their source, for messages.
+    /// Source of the candidates, for messages.
     path: PathBuf,
     dirs: Vec<PathBuf>,
 }
@@ -75,8 +75,8 @@ impl Baseline {
         Ok(Some(Self { candidates, is_optional }))
     }
 
-    /// The newest baseline that is comparable with that run. If there is none, returns `None` if that is allowed;
-    /// otherwise the newest, so that the comparison reports why it is not comparable.
+    /// The newest baseline that is comparable with that run. Without one, returns `None` if the baseline is optional;
+    /// otherwise returns the newest baseline, so that the comparison reports why it is not comparable.
     fn fitting(&self, new: &Side) -> Result<Option<Side>, Error> {
         let mut why = "there is none yet".to_owned();
         for (at, candidate) in self.candidates.iter().enumerate() {
@@ -182,7 +182,7 @@ pub fn judge(
     (Gated { gates: outcomes, baseline: path }, compared.and_then(Result::ok))
 }
 
-/// The comparison to report beside gates that use the baseline, with their metrics and margins, so that both agree.
+/// The comparison to report alongside gates that use the baseline, with their metrics and margins, so that both agree.
 fn asked_by(gates: &[Gate]) -> Ask {
     let mut ask = Ask::default();
     for gate in gates {

@@ -284,7 +284,7 @@ impl SweepInProgress {
         Ok(())
     }
 
-    /// Position of an ensemble in the file, which lists each once.
+    /// Position of an ensemble in the file, which lists each ensemble once.
     fn number_of(&mut self, ensemble: Option<EnsembleInfo>) -> usize {
         let Some(ensemble) = ensemble else { return 0 };
         let all = &mut self.file.ensembles;

@@ -38,7 +38,7 @@ pub enum Ending {
     Complete,
     /// The user ended it early.
     Interrupted,
-    /// It ended early because a run failed.
+    /// The comparison ended early because a run failed.
     Aborted,
 }
 
@@ -82,14 +82,14 @@ pub struct SideRecord {
     pub drivers: Vec<SideDriver>,
     /// The scenario's text, with all changes.
     pub scenario_text: String,
-    /// Whether its ensemble was restarted for each block. If not, all its runs shared one.
+    /// Whether the side's ensemble was restarted for each block. If not, all runs of the side shared one ensemble.
     #[serde(default)]
     pub opened_anew: bool,
     /// Ensemble, as first opened.
     pub ensemble: EnsembleInfo,
-    /// Floor of its ensemble, measured once before the first block.
+    /// Floor of the side's ensemble, measured once before the first block.
     pub floor: Floor,
-    /// Exclusion verdict over all its runs.
+    /// Exclusion verdict over all runs of the side.
     pub judged: Verdict,
 }
 

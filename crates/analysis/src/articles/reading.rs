@@ -126,7 +126,7 @@ pub enum Needs {
     Nothing,
     /// The trial ran to its end. Its counts are correct even if the generator was slow.
     ItsEnd,
-    /// Its times are correct as well.
+    /// The times are correct, too.
     ItsTimes,
 }
 

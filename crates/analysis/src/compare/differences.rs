@@ -74,9 +74,9 @@ pub struct Difference {
     pub base: String,
     /// Value on the new side.
     pub new: String,
-    /// Whether it makes the comparison meaningless: another load, or another machine.
+    /// Whether the difference makes the comparison meaningless: another load, or another machine.
     pub meaningless: bool,
-    /// Whether it is about the servers: their number and their configuration.
+    /// Whether the difference is about the servers: their number and their configuration.
     pub of_servers: bool,
 }
 
@@ -162,7 +162,7 @@ fn apart(base: Vec<ComparedFact>, new: Vec<ComparedFact>) -> Vec<Difference> {
     let only_new = new.iter().filter(|one| find(&one.what, &base).is_none());
     let difference = |one: &ComparedFact| {
         let of = |all: &[ComparedFact]| find(&one.what, all).map_or(Vec::new(), |at| all[at].values.clone());
-        // A fact that a side cannot know, such as the storage of remote servers, need not be equal.
+        // A fact that a side cannot contain, such as the storage of remote servers, need not be equal.
         let needed = |all: &[ComparedFact]| find(&one.what, all).is_none_or(|at| all[at].must_agree);
         let must_agree = needed(&base) && needed(&new);
         let (was, is) = (of(&base), of(&new));

@@ -18,7 +18,7 @@ pub struct Faster {
     pub strategy: CellUnderLoad,
     /// Label of the slower strategy.
     pub than: String,
-    /// Ratio of its throughput to the other's.
+    /// Ratio of the faster strategy's throughput to the other's.
     pub times: f64,
     /// Half-width of the ratio's interval. With a probability of at least 1 − α, the intervals of all such ratios
     /// contain the true values.

@@ -24,9 +24,9 @@ pub(super) const VIOLATIONS: Figure = figures::VIOLATIONS.figure();
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// It can regress, and if it is unknown, so is the outcome.
+    /// The metric can regress, and if it is unknown, so is the outcome.
     Decides,
-    /// It explains other metrics, repeats them, or varies between starts of the servers.
+    /// The metric explains other metrics, repeats them, or varies between starts of the servers.
     Shown,
 }
 

@@ -177,7 +177,7 @@ pub enum Method {
 pub struct Compared {
     /// Verdict.
     pub verdict: ComparisonVerdict,
-    /// Whether it is worse by more than the margin.
+    /// Whether the new side is worse by more than the margin.
     pub regression: Regression,
     /// Explanation of the verdict, without a full stop; null if none is needed.
     pub why: Option<String>,

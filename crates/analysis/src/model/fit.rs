@@ -21,7 +21,7 @@ const BEYOND: f64 = 1.3;
 pub struct Part {
     /// The estimate.
     pub us: f64,
-    /// Its standard error.
+    /// Standard error of the estimate.
     pub error_us: f64,
 }
 
@@ -121,7 +121,7 @@ impl Fit {
         BEYOND * self.range.rate_to
     }
 
-    /// Why this rate is too high to predict; `None` if it is not.
+    /// Why this rate is too high to predict; `None` if it can be predicted.
     pub fn beyond(&self, rate: f64) -> Option<String> {
         (rate > self.rate_at_most()).then(|| {
             let most = self.range.rate_to;

@@ -23,11 +23,11 @@ pub struct Observation {
     /// Run and trial.
     pub source: String,
     pub strategy: String,
-    /// Mean number of waiters at releases that had any.
+    /// Mean number of waiters, over releases with at least one waiter.
     pub waiting: f64,
     /// Acquisitions per second, over all locks.
     pub rate: f64,
-    /// Time from a release to the next entry, with at least one waiter.
+    /// Time from a release to the next acquisition, with at least one waiter.
     pub handoff: Empirical,
     /// Relative speed of handoffs, second by second.
     pub pace: Pace,

@@ -86,7 +86,7 @@ pub struct Prediction {
     pub utilisation: Predicted,
     /// Mean time from a release to the next acquisition.
     pub handoff: Predicted,
-    /// Mean number of waiters at a time, over all locks.
+    /// Mean number of simultaneous waiters, over all locks.
     pub waiting: Predicted,
     /// Largest number of sessions in use at the same time.
     pub sessions: Predicted,

@@ -106,7 +106,7 @@ pub struct Answer {
     pub requests_per_s: Option<f64>,
     /// Share of the ensemble's capacity for synced writes, two for each acquisition.
     pub ensemble_utilisation: Option<f64>,
-    /// Average number of watches set at a time.
+    /// Average number of watches that are set at the same time.
     pub watches: Option<f64>,
     /// Longest measured time in which a server failure made every client wait, in microseconds.
     pub outage_us: Option<u64>,

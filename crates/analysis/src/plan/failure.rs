@@ -15,7 +15,7 @@ pub struct MeasuredFailure {
     pub(super) record: FaultRecord,
     /// Share of the trial's locks that the fault interrupted.
     interrupted: f64,
-    /// Whether it hit servers rather than a contender.
+    /// Whether the failure hit servers rather than a contender.
     pub(super) hits_servers: bool,
     /// Session timeout that the servers granted, in microseconds.
     granted_us: u64,

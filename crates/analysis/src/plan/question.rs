@@ -28,7 +28,7 @@ pub struct Question {
     /// Distribution of the holds, in the TOML of a scenario; `None` if only their mean is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<String>,
-    /// Number of equal locks that they share.
+    /// Number of equal locks that the clients share.
     pub locks: usize,
     /// Arrival process, in the TOML of a scenario.
     pub arrivals: String,

@@ -34,7 +34,7 @@ pub enum Because {
     NoOtherHolds,
     /// No other strategy is known to meet the objective; these are unknown.
     OthersUnknown(Vec<String>),
-    /// It has the most proven headroom.
+    /// The strategy has the most proven headroom.
     MostRoom,
     /// Others have equal headroom, but send more requests.
     FewestRequests,
@@ -74,8 +74,8 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// The answer whose load is measured next: the recommended lock's. If there is none, the most promising one of the
-/// inconclusive answers; if there are none, of all answers. `None` if a measurement has decided.
+/// The answer whose load is measured next: the recommended lock's. Otherwise, the most promising of the inconclusive
+/// answers, or of all answers if none is inconclusive. `None` if a measurement has decided.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
         let at = answers.iter().position(|answer| answer.strategy == strategy)?;

@@ -78,7 +78,7 @@ pub struct Sensitivity {
     pub service: f64,
     /// Value of the metric: microseconds, or acquisitions per second.
     pub value: f64,
-    /// Whether it meets the objective.
+    /// Whether the value meets the objective.
     pub holds: bool,
 }
 
@@ -103,7 +103,7 @@ pub(super) enum By {
 #[derive(Debug, Clone, Copy)]
 struct Last {
     factor: f64,
-    /// Whether it may be larger, because nothing was measured beyond.
+    /// Whether the factor may be larger, because nothing was measured beyond it.
     is_open: bool,
 }
 

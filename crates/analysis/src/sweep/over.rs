@@ -108,7 +108,7 @@ impl Variable {
 pub struct Over {
     /// The variable.
     pub variable: Variable,
-    /// Its values.
+    /// Values of the variable.
     pub values: Values,
 }
 

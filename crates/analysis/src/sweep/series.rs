@@ -30,7 +30,7 @@ worded! {
     pub enum State by word {
         /// Valid.
         Sound = "ok",
-        /// The load generator could not keep up, so the repetition says nothing about the lock.
+        /// The load generator could not keep up, so the repetition is no evidence about the lock.
         Saturated = "generator saturated",
         /// The queue grew, because more requests arrived than were served.
         Unstable = "queue grew",
@@ -51,13 +51,13 @@ impl State {
 /// One repetition of one strategy at one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// Number of the run that measured it.
+    /// Number of the run with the measurement.
     pub run: u32,
     /// Label of the strategy.
     pub strategy: String,
     /// Point of the sample.
     pub at: At,
-    /// Whether it is valid.
+    /// Whether the repetition is valid.
     pub state: State,
     /// Reason if it is not.
     pub why: Option<String>,
@@ -79,7 +79,7 @@ pub struct Sample {
 
 /// Longest text taken from a file.
 const WHY: usize = 300;
-/// Share of lost sessions from which the ensemble failed to carry the load.
+/// Share of lost sessions from which the ensemble failed to serve the load.
 const SESSIONS_LOST: f64 = 0.1;
 
 pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) -> Vec<Sample> {

@@ -33,7 +33,7 @@ pub struct Woken {
     pub to_rank: Option<u32>,
     /// Notifications of these ranks.
     pub count: u64,
-    /// Median time from the release call to their arrival.
+    /// Median time from the release call to the arrival of these notifications.
     pub p50_us: u64,
     /// 99th percentile of that time.
     pub p99_us: u64,

@@ -71,8 +71,8 @@ pub struct Survival {
 }
 
 impl Survival {
-    /// Rarest sample that a curve shows, as one in n: beyond it, fewer than ten samples remain, or only
-    /// samples that had not ended. All of at most ten samples are shown.
+    /// Rarest sample that a curve shows, as one in n: beyond it, fewer than ten samples remain, or only unfinished
+    /// samples. All of at most ten samples are shown.
     pub fn rarest_shown(&self) -> f64 {
         let count = self.count() as f64;
         let shown = (count / 10.0).max(count.min(10.0));

@@ -110,8 +110,8 @@ const T_95: f64 = 1.734_064;
 /// Minimum number of samples: two for each mean.
 const SAMPLES_FEW: usize = 2 * MEANS;
 
-/// Whether a queue sampled at even intervals kept growing. It did if a line through 20 means of consecutive
-/// samples certainly rises, by more than the mean over the series.
+/// Whether a queue sampled at even intervals kept growing: whether a line through 20 means of consecutive samples
+/// certainly rises, by more than the mean over the series.
 ///
 /// Samples begin at the end of the warm-up. A remainder that does not fill 20 equal parts is left out at the
 /// beginning.

@@ -177,7 +177,7 @@ impl Compose {
         let seen = eventually(LISTENS_WITHIN, || async {
             if let Err(error) = admin::ruok(&address, state::PATIENCE).await {
                 let state = self.look_at(member.number).await?.state;
-                // It has ended, so waiting longer is pointless.
+                // The server has ended, so waiting longer is pointless.
                 return if state.running {
                     Err(format!("{address}: {error}"))
                 } else {

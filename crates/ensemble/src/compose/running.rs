@@ -113,7 +113,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Learns what only running servers show: the location of their data, and which of them vote.
+    /// Determines what only running servers show: the location of their data, and which of them vote.
     async fn learn(&self) {
         join_all(self.members.iter().map(Member::find_directories)).await;
         let _ = self.voters.set(state::voters(&self.addresses()).await);
@@ -259,7 +259,7 @@ async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPo
     }
 }
 
-/// Words of Docker's errors, each with what to do.
+/// Words in Docker's errors, with the remedy for each error.
 const REMEDIES: [(&[&str], &str); 3] = [
     (
         &["port is already allocated", "address already in use"],

@@ -38,7 +38,7 @@ pub trait Contenders: Send + Sync {
     fn was_closed(&self, contender: usize, session: i64);
     /// Moves the clock of the contender's deadlines ahead.
     fn clock_jumps(&self, contender: usize, by: Duration);
-    /// Orders a contender to crash while it is `doing` something, as soon as it is.
+    /// Orders a contender to crash as soon as it is `doing` something.
     fn crash(&self, contender: usize, doing: Doing) -> CrashOrder;
     /// Locks acquired by all contenders in the measured phase. In a run by several workers, an estimate for
     /// all of them that assumes equal shares.
@@ -184,7 +184,7 @@ impl CrashOrders {
     }
 }
 
-/// One crash order, as its giver sees it.
+/// One crash order, from the side that gave it.
 #[derive(Debug)]
 #[must_use = "dropping it withdraws the order"]
 pub struct CrashOrder {

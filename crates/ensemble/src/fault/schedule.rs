@@ -186,7 +186,7 @@ impl<'a> Shot<'a> {
         self.fired.proof = active.proof;
         schedule.tells(self.choice, News::Done(&self.fired.target, &self.fired.proof));
         if let Some(duration) = self.choice.duration {
-            // Counted from the effect: the target may have been found late.
+            // The duration counts from the effect, because the target may have been found late.
             let end = effective + clock::micros(duration);
             let left = Duration::from_micros(end.saturating_sub(clock::now()));
             schedule.stop.run_until_cancelled(tokio::time::sleep(left)).await;

@@ -1,9 +1,10 @@
 //! A TCP proxy between clients and the servers of an ensemble. It is always in place, so that a fault of a client's link is only
 //! a setting.
 //!
-//! The proxy knows clients by the address they connect to: each may have its own listeners ([`Proxy::connect_for`]). So a
-//! client's settings apply from the first byte of any connection, even in a new session. The proxy reads the frames that pass and
-//! changes none of them. Anything else (four-letter commands, TLS) passes untouched.
+//! The proxy identifies clients by the address they connect to: each may have its own listeners
+//! ([`Proxy::connect_for`]). So a client's settings apply from the first byte of any connection, even in a new session.
+//! The proxy reads the frames that pass and changes none of them. Anything else (four-letter commands, TLS) passes
+//! untouched.
 //!
 //! All work is done on one thread. Timers are late by about a millisecond, never early. A client sees the proxy's sockets instead
 //! of the network's: a server that is down shows as a reset instead of a refusal.
@@ -76,8 +77,8 @@ impl Proxy {
         Ok(self.listening.addresses_for(client, &self.table)?.join(","))
     }
 
-    /// Notes the messages of clients with their own listeners from their next connections on, by the clients' numbers. Clients
-    /// without an element are not followed.
+    /// Notes the messages of clients with their own listeners from their next connections on, by the clients' numbers.
+    /// Clients without an element are not traced.
     pub fn trace(&self, messages: &[Arc<Messages>]) {
         self.table.trace(messages);
     }

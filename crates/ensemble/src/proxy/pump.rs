@@ -240,7 +240,7 @@ fn is_for_later(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Largest number of waiting bytes; then reading stops, so that the sender feels the back-pressure.
+/// Largest number of waiting bytes. At this number reading stops, which slows the sender down.
 const ROOM: usize = 4 << 20;
 /// Parts per second that a limited bandwidth passes: each has at most the bytes of 10 ms.
 const PARTS_A_SECOND: u64 = 100;
@@ -329,7 +329,7 @@ impl Queue {
         Some(self.carried(part.len()).unwrap_or(self.pieces.front()?.due))
     }
 
-    /// Rest of the first piece, or as much of it as may go at once.
+    /// Rest of the first piece, or the part of it that may be sent at once.
     fn part(&self) -> Option<&[u8]> {
         let piece = self.pieces.front()?;
         let rest = &piece.bytes[piece.sent..];

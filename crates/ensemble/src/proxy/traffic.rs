@@ -96,8 +96,7 @@ impl Traffic {
         *locked(&self.0)
     }
 
-    /// Writes data and counts the written bytes. Readers of the count wait meanwhile, so no arrived byte is
-    /// uncounted.
+    /// Writes data and counts the written bytes. Readers of the count wait until then, so no arrived byte is uncounted.
     pub fn write(
         &self,
         direction: Direction,

@@ -6,7 +6,7 @@ use zklockbench_record::history::{Event, LinePosition};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Time in microseconds of its clock.
+    /// Time in microseconds, on the event's clock.
     pub t_us: u64,
     pub place: LinePosition,
     pub clock: usize,

@@ -122,7 +122,7 @@ pub struct OrderReport {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
     pub accepted: u64,
-    /// Writes accepted with an older token than an earlier one's: the resource does not fence.
+    /// Writes accepted with an older token than an earlier write's: the resource does not fence.
     pub stale_accepted: u64,
     /// Writes rejected for their old token.
     pub stale_rejected: u64,

@@ -165,7 +165,7 @@ impl Occupancy {
         self.end(number, at.t_us, Some(at.place));
     }
 
-    /// A holder calls release again after one with an unknown result: it may have been inside until now.
+    /// A holder calls release again after a release with an unknown result: the holder may have been inside until now.
     pub fn leave_again(&mut self, number: u64, at: Moment) {
         if self.leaving.iter().any(|hold| hold.number == number) {
             self.waiting.iter_mut().for_each(|overlap| overlap.may_have_stayed(number));
@@ -196,7 +196,7 @@ impl Occupancy {
         Some(self.leaving.swap_remove(found))
     }
 
-    /// It turns out that a holder left at the notification of its session's end, or that a hold never existed.
+    /// Records that a holder left when it was notified of its session's end, or that a hold never existed.
     pub fn vanish(&mut self, number: u64) {
         let Some(hold) = self.inside.get_mut(number) else { return };
         let lost_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
@@ -338,12 +338,12 @@ fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
     }
 }
 
-/// An acquire is stuck if it waited this many times as long as any that ended...
+/// An acquire is stuck if it waited this many times as long as any that ended, and at least [`AT_LEAST_US`].
 const TIMES_AS_LONG: u64 = 10;
-/// ... and at least this long, in microseconds.
+/// Shortest wait of a stuck acquire, in microseconds.
 const AT_LEAST_US: u64 = 1_000_000;
 
-/// Waits for one lock on one clock that ended with the lock.
+/// Waits for one lock that ended with an acquisition, measured by one clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
     longest_us: u64,

@@ -21,7 +21,7 @@ pub struct Grant {
     pub token: i64,
     /// Latest zxid by which the contender had called acquire: the token, or an earlier one.
     pub asked: i64,
-    /// zxid as of which the contender found that it holds.
+    /// zxid of the state in which the contender found itself the holder.
     pub zxid: Option<i64>,
     /// zxid that deleted the node.
     pub deleted: Option<i64>,
@@ -93,7 +93,7 @@ impl LockHolds {
         }
     }
 
-    /// A contender has a new token, so its previous one will get no more events.
+    /// A contender has a new token, so no further event has its previous token.
     fn supersede(&mut self, who: usize, token: i64) {
         let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
         if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)

@@ -19,7 +19,7 @@ use zklockbench_core::measure::Window;
 use zklockbench_record::{Cause, Steady, WarmUpEnd};
 use zklockbench_scenario::{Load, TrialSpec};
 
-/// Time between announcing and opening the window, so that every thread knows of it in time.
+/// Time between announcing and opening the window, so that the announcement reaches every thread in time.
 const NOTICE: Duration = Duration::from_millis(20);
 /// Maximum time of an election on a slow host.
 const SERVED_AGAIN_WITHIN: Duration = Duration::from_secs(60);

@@ -91,11 +91,11 @@ pub async fn forgotten<T>(session: &Session, patience: &Patience) -> Acquired<T>
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Its own node is the lowest, or the list is empty, which the class treats alike.
+    /// The contender's own node is the lowest, or the list is empty, which the class treats alike.
     Held,
-    /// Name of the node just before its own.
+    /// Name of the node just before the contender's own.
     Behind(String),
-    /// Its own node is not in a list of this length.
+    /// The contender's own node is not in a list of this length.
     Missing(usize),
 }
 

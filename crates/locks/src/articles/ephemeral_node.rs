@@ -128,7 +128,7 @@ pub struct Race {
     /// Whether a create got no reply, so the node that exists may be its own. Also true in later acquires: a
     /// server that was paused may apply the create late (see `LateCreates`).
     reply_lost: bool,
-    /// Value of its nodes: an id of this contender, or empty.
+    /// Value of the contender's nodes: an id of this contender, or empty.
     id: String,
 }
 

@@ -119,7 +119,7 @@ impl ApacheWriteLock {
             if !names.is_empty() {
                 break names;
             }
-            // Everything was deleted, including its own node, so it creates another.
+            // Everything was deleted, including the contender's own node, so the contender creates another.
             self.id = None;
         };
         let node = self.id.as_ref().ok_or(Failure::OwnNodeMissing)?;

@@ -51,7 +51,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 /// One owner's mutex; also used as a part of other locks.
 pub struct CuratorMutex {
     queue: CuratorQueue,
-    /// Node by which this owner holds, and how often it has acquired the lock.
+    /// Node by which this owner holds, and number of times that it has acquired the lock.
     owned: Option<(QueueNode, u32)>,
 }
 

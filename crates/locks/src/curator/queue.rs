@@ -118,7 +118,7 @@ impl CuratorQueue {
         }
     }
 
-    /// Leaves the queue for certain, and wakes the tasks that wait by the same object.
+    /// Leaves the queue for certain, and wakes the tasks that wait on the same object.
     pub async fn leave(&mut self, session: &Session, node: QueueNode) -> Result<(), Failure> {
         let own = node.path.clone();
         let is_watched = self.queue.wakes.revocation.as_mut().is_some_and(Revocation::withdraw);
@@ -220,10 +220,10 @@ impl Monitor {
 /// One Curator mutex object that several tasks of a process use, which makes a herd inside the process. Lists
 /// the waiting tasks, each with the path that it watches.
 ///
-/// Curator removes its watches at a release object by object, not task by task. A release asks the server
-/// about the watch of *every* task that waits by the same object, and wakes them all; each lists, and sets
-/// its watch again. Read in Curator 5.4.0 (`LockInternals.releaseLock`, one watcher and one monitor per
-/// object); its requests were counted on a real server.
+/// Curator removes its watches at a release object by object, not task by task. A release asks the server about the
+/// watch of *every* task that waits on the same object, and wakes them all; each lists, and sets its watch again. Read
+/// in Curator 5.4.0 (`LockInternals.releaseLock`, one watcher and one monitor per object); its requests were counted on
+/// a real server.
 #[derive(Default)]
 pub struct SharedObject {
     waiting: Mutex<HashMap<u64, (String, Arc<Notify>)>>,
@@ -238,7 +238,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns when another task has released by this object; never without a registered wait.
+    /// Returns when another task has released through this object; never without a registered wait.
     pub async fn woken(waiting: Option<&Self>) {
         match waiting {
             Some(waiting) => waiting.woken.notified().await,

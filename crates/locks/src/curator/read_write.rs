@@ -26,7 +26,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// In a batch all contenders write, so it costs as much as the mutex.
+/// In a batch, all contenders write, so it costs as much as the mutex.
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if is_count(&JOIN, params) {
         return cost::counted_queue(GetDataWatch, 1, n);
@@ -34,7 +34,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost::predecessor_queue(GetDataWatch, n)
 }
 
-/// Node by which this owner holds, and how often it has acquired that side.
+/// Node by which this owner holds, and number of times that it has acquired that side.
 type Owned = Option<(QueueNode, u32)>;
 
 struct CuratorReadWrite {

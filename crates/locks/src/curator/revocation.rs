@@ -38,7 +38,7 @@ pub const PARAMS: [Param; 2] = [
 pub struct Revocation {
     lock: String,
     retry: Retry,
-    /// Time that it waits before it asks; `None` if it never asks.
+    /// Time that a waiter waits before it asks the holder to release; `None` if it never asks.
     ask_after: Option<Duration>,
     pub ask_at: Option<Stamp>,
     own: Option<(String, Watch)>,

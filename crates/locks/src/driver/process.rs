@@ -38,7 +38,7 @@ const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum number of bytes kept for a driver that does not read.
 const LONGEST_BACKLOG: usize = 4 << 20;
-/// Lines of its standard error that are kept for messages.
+/// Lines of a process's standard error that are kept for messages.
 const LAST_LINES: usize = 32;
 const LONGEST_ERROR_LINE: usize = 500;
 
@@ -47,7 +47,7 @@ const LONGEST_ERROR_LINE: usize = 500;
 pub struct DriverError {
     pub driver: String,
     pub what: Mishap,
-    /// Last lines of its standard error, as text to append.
+    /// Last lines of the process's standard error, as text to append.
     pub stderr: String,
 }
 
@@ -63,7 +63,7 @@ pub enum Mishap {
     NotStarted(String),
     #[error("was not ready within {} s{wrote}", READY_WITHIN.as_secs())]
     NotReady {
-        /// Last line that it wrote instead, as text to append.
+        /// Last line that the driver wrote instead, as text to append.
         wrote: String,
     },
     #[error("refuses: {0}")]
@@ -100,7 +100,7 @@ struct Pending {
 pub struct Echo {
     /// Microseconds from just before the request was written until the answer arrived.
     pub took_us: u64,
-    /// Whether the time on the driver's clock was between the two; `None` if the answer had no stamp.
+    /// Whether the time on the driver's clock was between the two stamps; `None` if the answer had no stamp.
     pub fits: Option<bool>,
 }
 
@@ -123,15 +123,15 @@ struct Inner {
     reopened: [AtomicU64; 2],
     /// Start of the second in which events are counted, and their number.
     events: Mutex<(Stamp, usize)>,
-    /// Number of faults that keep it stopped, and when it last resumed.
+    /// Number of faults that keep the process stopped, and the time at which it last resumed.
     stopped: Mutex<Stopped>,
     last_errors: LastLines,
     /// Last line before `ready` that is not part of the protocol.
     foreign: Mutex<String>,
     failed: OnceLock<DriverError>,
-    /// Set once it is ready. No request is sent before.
+    /// Set once the process is ready. No request is sent before that.
     is_ready: OnceLock<()>,
-    /// Set before its input is closed, because an exit is then no failure.
+    /// Set before the process's input is closed, because an exit after that is not a failure.
     closing: OnceLock<()>,
 }
 
@@ -147,7 +147,7 @@ struct Input {
 }
 
 impl Process {
-    /// Starts it on a separate thread and waits until it is ready.
+    /// Starts the process on a separate thread and waits until it is ready.
     pub async fn start(command: DriverCommand) -> Result<Self, DriverError> {
         let name = command.name.clone();
         let started = tokio::task::spawn_blocking(move || Self::start_here(&command)).await;
@@ -288,19 +288,21 @@ impl Process {
         self.inner.write_line(line);
     }
 
-    /// Last lines of its standard error, as text to append.
+    /// Last lines of the process's standard error, as text to append.
     pub fn last_errors(&self) -> String {
         self.inner.last_errors()
     }
 
-    /// Ends its input and returns its exit status, if it exits within that time. Blocks the caller's thread.
+    /// Closes the process's input and returns its exit status, if it exits within that time. Blocks the caller's
+    /// thread.
     pub fn end_input(&self, within: Duration) -> Option<ExitStatus> {
         let _ = self.inner.closing.set(());
         locked(&self.inner.input).pipe = None;
         self.inner.has_exited(within)
     }
 
-    /// Ends its input and waits until it has exited; kills it if that takes too long. Blocks the caller's thread.
+    /// Closes the process's input and waits until the process has exited; kills the process if that takes too long.
+    /// Blocks the caller's thread.
     pub fn close(&self) {
         if self.end_input(EXITS_WITHIN).is_none() {
             let _ = kill_process_group(self.inner.group, Signal::TERM);
@@ -405,7 +407,7 @@ impl Input {
             match pipe.write(self.backlog.as_slices().0) {
                 Ok(written) if written > 0 => drop(self.backlog.drain(..written)),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // Full, or closed by a process that has ended; the reading thread notices that.
+                // The pipe is full, or was closed by a process that has ended; the reading thread notices that.
                 _ => return,
             }
         }

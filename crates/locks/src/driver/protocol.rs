@@ -128,10 +128,10 @@ pub struct Ready {
     /// System of the locks.
     #[serde(default = "zookeeper")]
     pub system: String,
-    /// Whether its connections can be encrypted.
+    /// Whether the driver's connections can be encrypted.
     #[serde(default)]
     pub tls: bool,
-    /// Whether it can authenticate by SASL's DIGEST-MD5.
+    /// Whether the driver can authenticate by SASL's DIGEST-MD5.
     #[serde(default)]
     pub sasl: bool,
     /// Locks of the driver, by name.

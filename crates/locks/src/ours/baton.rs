@@ -305,12 +305,12 @@ async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failu
     Ok(if_there(session.get_children_and_watch(path).await)?.map(|(_, watch)| watch))
 }
 
-/// How a holder leaves that could hand the lock over, but does not know whether there is a waiter.
+/// How a holder leaves if it could hand the lock over, but cannot determine whether there is a waiter.
 ///
-/// A grant without a waiter is refused, and a list and a deletion follow: three requests instead of one. A
-/// deletion costs the next waiter, if there is one, a list. The transaction of a deletion also returns how
-/// many nodes are left, so it shows which of the two would have been better. The last such releases decide;
-/// nothing else depends on that number, since a later join finds another queue.
+/// A grant without a waiter is refused, and a list and a deletion follow: three requests instead of one. A deletion
+/// costs the next waiter, if there is one, a list. The transaction of a deletion also returns how many nodes are left,
+/// so it shows whether a grant or a deletion would have been better. The last few such releases decide. Nothing else
+/// depends on the number of nodes, since a later join finds another queue.
 ///
 /// Let p be the share of releases without a waiter. A deletion costs at most 1 + (1 - p) requests and a grant
 /// 1 + 2p, so the deletion is better if p is at least 1/3.
@@ -335,8 +335,8 @@ impl Leaving {
         self.found_a_waiter.note(found_a_waiter);
     }
 
-    /// Leaves without a grant, and learns whether a grant would have been better. Without permission to write
-    /// to the directory, deletes the node, and grants from then on.
+    /// Leaves without a grant, and records whether a grant would have been better. Without permission to write to the
+    /// directory, deletes the node, and grants from then on.
     async fn count(&self, session: &Session, lock: &str, node: &QueueNode) -> Result<(), Failure> {
         match session.leave_and_count(lock, &node.path).await {
             Ok(behind) => self.learn(behind > 0),

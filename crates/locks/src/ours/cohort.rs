@@ -84,7 +84,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     let turns = count_of(params, MAX_LOCAL_TURNS.name, TURNS).max(1);
     let time = duration_of(params, MAX_LOCAL_TIME.name, TIME);
     BatchCost {
-        // Each step of a batch takes time, so whether the time is enough for all turns of a node is unknown.
+        // Each step of a batch takes time, so it is unknown whether the time suffices for all turns of a node.
         open: time < TIME_A_TURN.saturating_mul(u32::try_from(turns.min(size)).unwrap_or(u32::MAX)),
         ..cost::processes_in_turns(n, size, turns)
     }
@@ -220,7 +220,7 @@ type Order = Option<oneshot::Sender<Result<(), Failure>>>;
 struct Tenure {
     node: QueueNode,
     most_turns: u64,
-    /// Time after which it may not be handed over any more.
+    /// Time after which the process may not hand the lock over within itself any more.
     until: Stamp,
     /// Channel to the task that deletes the node once it was handed over. The task runs and ends with the
     /// node's session.
@@ -271,7 +271,7 @@ impl Tenure {
     fn keep(self: &Arc<Self>, session: &Session, retry: Retry) {
         let (keeper, orders) = oneshot::channel();
         *self.keeper() = Some(keeper);
-        // Also cancelled when the task is dropped, because the contender died or gave its session up.
+        // `over` is also cancelled when the task is dropped because the contender died or gave up its session.
         let over = self.over.clone().drop_guard();
         runtime::spawn_detached(keep(session.clone(), Arc::clone(self), retry, orders, over));
     }
@@ -339,7 +339,7 @@ struct CohortLock {
 
 struct Owned {
     held: Held,
-    /// How often this owner has acquired it.
+    /// Number of times that this owner has acquired the lock.
     count: u32,
     turn: Turn,
 }
@@ -452,7 +452,7 @@ mod tests {
         assert!(
             futures_util::poll!(&mut second).is_pending() && futures_util::poll!(&mut third).is_pending()
         );
-        // When the second gives up at the moment it is given the turn
+        // When the second contender gives up at the moment the lock is passed to it
         drop(first);
         short.cancel.cancel();
         assert!(matches!(second.await, Err(AcquireError::Cancelled)));

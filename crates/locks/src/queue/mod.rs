@@ -36,8 +36,8 @@ pub struct Habits {
     /// done. `None` if such a loss ends the acquire or release.
     pub retry: Option<Retry>,
     pub watches: Watches,
-    /// Whether a watch that is still armed after a new list stays, if its node is still ahead; else it is set
-    /// again.
+    /// Whether a watch that is still armed after a new list is kept if its node is still ahead; otherwise the watch is
+    /// set again.
     pub keeps_watches: bool,
     /// Whether the deletion of the only node to wait for acquires the lock, without another list. Safe if the
     /// lock watches the two nearest nodes ahead: a single one is then the last of them.

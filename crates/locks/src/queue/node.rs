@@ -29,7 +29,7 @@ impl QueueNode {
     /// Joins a lock's queue with an ephemeral sequential node named `prefix` plus its number.
     ///
     /// # Errors
-    /// The create's failure; an indefinite one may have left a node, which ends with the session.
+    /// If the create fails. An indefinite failure may have left a node, which disappears with the session.
     pub async fn join(session: &Session, lock: &str, prefix: &str, data: &[u8]) -> Result<Self, Failure> {
         let path = format!("{lock}/{prefix}");
         let created = session.create(&path, data, NodeKind::EphemeralSequential).await;
@@ -105,7 +105,7 @@ impl QueueNode {
 
     /// Names of the nodes just before this one, the nearest first, at most `most`.
     pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
-        // Few of possibly thousands are needed, so no more than these are kept.
+        // Only a few of possibly thousands of names are needed, so only these are kept.
         let mut nearest = BinaryHeap::new();
         for (distance, name) in self.others(names)?.filter(|(distance, _)| *distance < 0) {
             nearest.push((Reverse(distance), name));

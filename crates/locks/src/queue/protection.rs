@@ -54,11 +54,10 @@ pub async fn created_or_found<T>(
 
 /// Creates that got no reply and whose nodes were not found, but may still appear.
 ///
-/// A paused server keeps what its clients have sent: a create, and also a reconnect that the client has
-/// abandoned for another server. When the server resumes, the reconnect moves the session back to it, so the
-/// leader accepts the create from it. `SessionMovedException` does not help then, nor does any earlier
-/// request. The node is in the queue as long as the session lives, ahead of the contender that no longer
-/// knows about it.
+/// A paused server keeps what its clients have sent: a create, and also a reconnect that the client has abandoned for
+/// another server. When the server resumes, the reconnect moves the session back to it, so the leader accepts the
+/// create from it. `SessionMovedException` does not help then, nor does any earlier request. The node is in the queue
+/// as long as the session lives, ahead of the contender that no longer has a reference to it.
 #[derive(Debug, Clone, Default)]
 pub struct LateCreates(RefCell<VecDeque<String>>);
 

@@ -143,8 +143,8 @@ fn text(raw: &str) -> String {
     safe
 }
 
-/// Annotations: one workflow command per line, which GitHub reads from stdout and stderr. All are errors, because an unknown
-/// verdict ends the step, too.
+/// Annotations: one workflow command per line, which GitHub reads from stdout and stderr. All are errors, because an
+/// unknown verdict fails the step, too.
 pub fn annotations(document: &CiReport) -> Vec<String> {
     let troubles = document.troubles();
     let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;

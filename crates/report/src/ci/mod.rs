@@ -90,7 +90,7 @@ pub struct CellFigures {
     pub strategy: String,
     pub contenders: usize,
     pub repetitions: Repetitions,
-    /// Verdict over its trials; `None` for a single contender, which has no other to exclude.
+    /// Verdict over the strategy's trials; `None` for a single contender, which has no other to exclude.
     pub verdict: Option<Verdict>,
     pub totals: Totals,
     /// The [`tracked`] metrics that were measured, in that order.

@@ -59,7 +59,7 @@ struct Benchmark {
     unit: &'static str,
     /// Median over the valid repetitions; always a number.
     value: f64,
-    /// Their minimum and maximum.
+    /// Minimum and maximum of the values.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<String>,
     extra: String,

@@ -175,7 +175,7 @@ fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> 
     fastest.iter().filter(|label| !is_heavier(label)).cloned().collect()
 }
 
-/// The statement that the chosen strategies put the least load on the ensemble, if they were counted.
+/// The statement that the chosen strategies put the least load on the ensemble, if their load was counted.
 fn least_load(chosen: &[String], load: &Standing) -> String {
     let counted: Vec<&String> = chosen.iter().filter(|label| load.entry(label).is_some()).collect();
     let among = if counted.len() < chosen.len() { " of those counted" } else { "" };

@@ -180,7 +180,7 @@ impl Axis {
         self.key_points(BoldPoints(most)).iter().map(|tick| self.format_ext(tick)).collect()
     }
 
-    /// Label of a value: its tick's label, if it has one.
+    /// Label of a value: the label of the tick at the value, if there is one.
     pub fn told(&self, value: f64) -> String {
         if let Some((_, label)) = self.ticks.iter().find(|(at, _)| *at == value) {
             return label.clone();

@@ -37,7 +37,7 @@ pub enum ChartKind {
 }
 
 impl ChartKind {
-    /// Whether its labels need the full width of a page.
+    /// Whether the chart's labels need the full width of a page.
     pub const fn is_wide(&self) -> bool {
         matches!(self, Self::Panels(_) | Self::Ratios(_))
     }
@@ -285,7 +285,7 @@ pub struct Tile {
     /// Lines of text on the tile.
     pub said: Vec<String>,
     pub shade: Shade,
-    /// Whether its metrics are those of invalid or partial trials.
+    /// Whether the row's metrics are those of invalid or partial trials.
     pub doubtful: bool,
 }
 

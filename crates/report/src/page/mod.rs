@@ -71,7 +71,7 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     }
 }
 
-/// Whether a section has no chart, only why. The notes have what matters of that.
+/// Whether a section has no chart, only reasons. The notes repeat the reasons that matter.
 fn has_only_reasons(section: &Section) -> bool {
     section.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }))
 }

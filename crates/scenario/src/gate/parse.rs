@@ -39,7 +39,7 @@ pub struct Known<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct KnownCells<'a> {
     pub strategies: &'a [String],
-    /// Their locks, which gates may name by an alias.
+    /// Locks of the strategies, which gates may name by an alias.
     pub locks: &'a [LockCard],
     pub contenders: &'a [usize],
 }

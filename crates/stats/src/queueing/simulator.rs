@@ -20,7 +20,7 @@ pub enum Order {
     Tries,
 }
 
-/// Time from a release call to the next holder's entry, with at least one waiter.
+/// Time from a release call to the next holder's acquisition, with at least one waiter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Handoff {
     /// Distribution around the mean, scaled to a mean of 1.
@@ -55,7 +55,7 @@ pub struct Locks {
     pub order: Order,
     /// Time from requesting a free lock to entering it.
     pub uncontended: Empirical,
-    /// Time from a release to the next entry, with at least one waiter.
+    /// Time from a release to the next acquisition, with at least one waiter.
     pub handoff: Handoff,
     /// Time from the release call to its return; the session is busy until then.
     pub release: Empirical,
@@ -103,7 +103,7 @@ pub struct Closed<'a> {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SimulationOutcome {
-    /// Every wait that counts, from arrival to entry, in order of arrival.
+    /// Every wait that counts, from arrival to acquisition, in order of arrival.
     pub waits: Vec<f64>,
     pub entries: usize,
     pub lasted: f64,
@@ -273,7 +273,7 @@ enum LockPhase {
 
 struct Lock {
     state: LockPhase,
-    /// Number of the last announced entry.
+    /// Number of the last announced acquisition.
     number: u32,
     queue: VecDeque<usize>,
 }

@@ -134,7 +134,7 @@ impl Inner {
             });
             return;
         }
-        // Its last lines of standard error are still being read.
+        // The process's last lines of standard error are still being read.
         let status = self.has_exited(Duration::from_millis(500));
         let how = status.map_or_else(|| "it has closed its output, but still runs".to_owned(), how);
         std::thread::sleep(Duration::from_millis(20));
