@@ -106,7 +106,7 @@ async fn holder_frozen_beyond_its_timeout_is_a_zombie_and_its_writes_are_refused
         // Polling must be frequent enough to see that the lock is free while the zombie still believes that
         // it holds.
         let often = if strategy == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-        // Holds are long enough that a contender that is seen to hold still does once it is frozen.
+        // Holds are long enough that a contender observed as the holder still holds when it is frozen.
         held_for("100ms", &format!("{{ name = \"{strategy}\"{often} }}"), 4, std::slice::from_ref(&freeze))
     };
     let trials = broken(&mutexes().map(frozen).collect::<Vec<_>>()).await;
@@ -253,7 +253,7 @@ async fn connection_fault_also_hits_the_next_session_of_its_contender() {
         FaultChoice { target: Target::Contender(0), duration: Some(5 * SECOND), ..fault("refuse", "any") };
     let plan = [TrialSpec { contenders: 1, ..spec("\"baton\"", 12, &[refuse]) }];
     let trial = broken(&plan).await.remove(0);
-    // Then it gets no lock in another session, either, until the fault is undone
+    // Then the contender gets no lock in another session, either, until the fault is undone
     assert_kept(&trial);
     let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
     assert!(gap > 9 * SECOND / 2, "it was served again after {gap:?}");
@@ -278,8 +278,8 @@ async fn holder_that_listens_stops_when_its_session_has_ended_and_another_contin
         (lost.told_max_us().unwrap(), lost.inside_max_us().unwrap())
     });
     let times: Vec<_> = times.collect();
-    // Then a holder that listens learns of the end and leaves, and one that does not listen stays to the end of its
-    // hold
+    // Then a holder that listens is notified of the end and leaves, and a holder that does not listen stays until its
+    // hold ends
     let [(told, left), (_, stayed), (thawed, woke)] = times[..] else { panic!("{times:?}") };
     assert!(told < 400_000 && left < 400_000, "{times:?}");
     assert!((400_000..1_600_000).contains(&stayed), "{times:?}");

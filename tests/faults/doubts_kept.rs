@@ -11,7 +11,8 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 use zklockbench_scenario::{Settling, TrialSpec};
 
-/// A trial of this lock in which one contender loses a message. Sessions are too long to expire during it.
+/// A trial of this lock in which one contender loses a message. Session timeouts are too long to expire during the
+/// trial.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
     // Locks that join and leave by a multi: the second holder's next multi grants the lock to the next
@@ -92,8 +93,8 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A lock that loses a message of this kind: the fault, and the request. How every lock itself reacts to such
-/// a loss is shown by `tests/locks/matrix`.
+/// A lock that loses a message of this kind: the fault, and the request. `tests/locks/matrix` shows how each lock
+/// itself reacts to such a loss.
 type Loss = (&'static str, (&'static str, &'static str));
 
 const GOES_ON: [Loss; 7] = [

@@ -57,7 +57,7 @@ async fn cleanly_stopped_server_keeps_its_data_and_appends_to_its_log() {
     local.pause(server).await.unwrap();
     local.stop(server).await.unwrap();
     local.is_down(server).await.unwrap();
-    // Then it is back after a start
+    // Then the server is back after a start
     local.start(server).await.unwrap();
     whole(&local).await;
     assert_eq!(nodes(&local, server).await, nodes(&local, local.leader().await.unwrap()).await);
@@ -81,7 +81,7 @@ async fn wiped_follower_fetches_everything_from_the_leader() {
     // When it is started
     local.start(server).await.unwrap();
     whole(&local).await;
-    // Then it has the leader's data
+    // Then the follower has the leader's data
     let expected = nodes(&local, leader).await;
     assert!(expected > 50, "{expected}");
     until("as many nodes", || async {

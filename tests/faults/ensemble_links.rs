@@ -95,7 +95,7 @@ async fn cut_is_one_way() {
 #[tokio::test]
 async fn majority_serves_when_two_servers_see_only_the_third() {
     let Some(local) = breakable::apart().await else { return };
-    // Given two servers that see only the third
+    // Given two servers that reach only the third
     let [one, other] = local.followers().await.unwrap()[..] else { panic!("two follow") };
     for (from, to) in [(one, other), (other, one)] {
         local.cut(from, to).await.unwrap();

@@ -101,7 +101,7 @@ impl Broken {
         Ok(QueueNode { path: created.path, sequence: created.sequence.unwrap(), czxid: -1 })
     }
 
-    /// Uses the client library's lock, for which only nodes with this contender's name are in the way.
+    /// Uses the client library's lock, which queues only behind nodes with this contender's name.
     async fn locked_by_the_library(&self, session: &Session) -> Result<Held, AcquireError> {
         let name = format!("c{}x-", self.contender);
         let path = session.crate_lock(&format!("{}/{name}", self.lock), &name).await?;

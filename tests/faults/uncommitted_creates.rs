@@ -194,7 +194,7 @@ async fn lock_without_sync_creates_a_second_node_and_waits_behind_the_first() {
     end.await.unwrap();
     local.heal_all().await.unwrap();
     let all = tokio::task::spawn_blocking(|| losing.join()).await.unwrap().unwrap();
-    // Then locks that sync have found their node, and the others wait behind their own, as their cards say
+    // Then locks that sync have found their node, and the others wait behind their own, as described on their cards
     for Seen { card, is_in, nodes } in all {
         let syncs = card.guarantees.protection == Protection::Complete;
         assert_eq!(is_in, syncs, "{}: {nodes} nodes", card.name);

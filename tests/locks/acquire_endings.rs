@@ -72,7 +72,7 @@ fn refused_list_ends_a_wait_and_deletes_the_node() {
             let scene = scene(ensemble::shared()).await;
             let (mut holder, held) = Contender::holding(name, &scene).await;
             let waiting = Contender::of(name, &scene).await.queue_up().await;
-            // When it may no longer list the queue, and the holder releases
+            // When the waiter may no longer list the queue, and the holder releases
             scene.forbid_listing().await;
             holder.release(held).await.unwrap();
             let (_waiter, ended) = waiting.over().await;

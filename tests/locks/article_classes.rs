@@ -11,9 +11,9 @@ use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;
 use crate::support::sessions::{Scene, scene};
 
-/// Interval at which they check their flag, or the queue.
+/// Interval at which the classes check their flag, or the queue.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Time in which each of them has checked more than once.
+/// Time in which each of the classes has checked more than once.
 const LOOKS: Duration = Duration::from_millis(500);
 
 /// A class, and the parameter for its interval.
@@ -35,7 +35,7 @@ async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
     let contender = contender(class, scene).await;
     let session = contender.session.id();
     let waiting = Waiting::start(contender, Mode::Write);
-    // It checks the directory, creates its node, and lists.
+    // The waiter checks the directory, creates its node, and lists.
     waiting.has_sent(3).await;
     runtime::sleep(LOOKS).await;
     (waiting, session)
@@ -69,7 +69,7 @@ fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty
             let (mut next, held) = others.remove(0).over().await;
             runtime::sleep(LOOKS).await;
             assert!(!waiter.is_over(), "{class:?}: in beside the next one");
-            // And once that has left, it enters the empty queue
+            // And once that contender has left, the waiter enters the empty queue
             next.release(held.unwrap()).await.unwrap();
             let (_, held) = waiter.over().await;
             assert!(held.is_ok(), "{class:?}: {held:?}");

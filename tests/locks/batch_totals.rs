@@ -1,4 +1,4 @@
-//! A batch costs exactly what the cost model says, by the client's count and by the servers'.
+//! A batch costs exactly what the cost model predicts, by the client's count and by the servers'.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn sizes(all: &[usize]) -> &[usize] {
     depth::of(&all[..all.len() - 1], all)
 }
 
-/// Asserts that client, cost model and servers agree in every line that several of them know.
+/// Asserts that client, cost model and servers agree in every line that several of them count.
 fn assert_agreement(trial: &Trial) {
     assert_exclusion(trial);
     assert_counts(trial);

@@ -15,7 +15,7 @@ use zklockbench_zk::{Access, Target};
 use crate::support::ensemble::{self, Alone};
 use crate::support::trials::unique;
 
-/// A workspace on servers that no other test uses meanwhile.
+/// A workspace on servers that no other test uses at the same time.
 struct Setup {
     alone: Alone,
     target: Target,
@@ -23,7 +23,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Three servers, for tests about several.
+    /// Three servers, for tests about several servers.
     async fn of_three() -> Self {
         Self::on(ensemble::alone_of(3).await).await
     }
@@ -116,7 +116,7 @@ async fn rest_precedes_each_handoff_and_is_not_timed() {
         let is_shorter = |timing| p50(timing) < rest_us;
         assert!(is_shorter(floor.handoff) && is_shorter(floor.uncontended), "{floor:?}");
     }
-    // And there was one before the handoff of each pair of servers and an acquire on each, three times
+    // And there was one rest before the handoff of each pair of servers and an acquire on each, three times
     let servers = setup.alone.addresses().len() as u32;
     assert!(took[1] > rest * (servers * servers + servers) * 3, "{took:?}");
     setup.tidy().await;
@@ -133,7 +133,7 @@ async fn timings_of_a_calibration_are_consistent() {
     let place = second.workspace.place("again").await.unwrap();
     // When it has measured
     let measured = calibrate(second.site(&place), exactly(40, 60, 2), &never).await.unwrap();
-    // Then it has exactly these numbers of everything
+    // Then the calibration has exactly these numbers
     assert!(measured.missing.is_empty(), "{:?}", measured.missing);
     assert_eq!((measured.servers.len(), measured.pairs.len()), (3, 9));
     let count = |timing: Option<Timing>| timing.unwrap().count;

@@ -115,13 +115,13 @@ fn lock_acquired_three_times_is_handed_over_at_the_last_release() {
     });
 }
 
-/// One turn. Positions are those in the order of all turns.
+/// One acquisition. Positions are in the order of all acquisitions.
 #[derive(Debug)]
 struct Entry {
     process: usize,
     contender: usize,
     token: (i64, u32),
-    /// Number of earlier turns when it requested the lock.
+    /// Number of earlier acquisitions when the contender requested the lock.
     asked: usize,
     /// Number of earlier turns when its node was known to be in the queue; `None` for a turn that was handed
     /// over.
@@ -225,7 +225,7 @@ fn no_process_has_more_than_k_turns_while_another_waits() {
         );
         // Each process sometimes has as many turns as allowed, and none ever has more
         assert_eq!((of_node, of_process), (Some(turns), turns), "{size} contenders a process");
-        // And all contenders of a process take turns
+        // And all contenders of a process alternate
         assert_eq!(of_neighbour, 1, "{size} contenders a process, {turns} turns");
     }
 }

@@ -36,7 +36,7 @@ fn watch_left_by_a_timed_out_acquire_wakes_the_next_acquire_of_the_object() {
         let ended = late.acquire_within(Duration::from_millis(200), Write).await;
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         late.trace.borrow_mut().clear();
-        // And that waits again, behind another contender
+        // And that contender waits again, behind another one
         let next = Contender::of("curator-mutex", &scene).await.queue_up().await;
         let late = Waiting::start(late, Write);
         settled([&late]).await;

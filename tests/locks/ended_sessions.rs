@@ -49,8 +49,8 @@ fn wrong_password_does_not_end_the_session_of_another_program() {
         let session = scene.session().await;
         let wrong = SessionKey::of_another(session.id(), Some(vec![7; 16]));
         let mut refused = target().expire(wrong.clone(), AT_ONCE).await;
-        // Its own client can break the connection by reconnecting before the server checks the password. A later
-        // refusal would suggest that the first attempt had closed the session.
+        // The session's own client can break the connection by reconnecting before the server checks the password. A
+        // later refusal would suggest that the first attempt had closed the session.
         for _ in 0..10 {
             if refused.is_err() {
                 break;

@@ -12,7 +12,7 @@ use crate::support::{ensemble, trials};
 const LINES: &str = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"400ms\"\nduration = \"4s\"\n\
                      warm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nsession_timeout = \"20s\"\n";
 
-/// Once a node has been the first for this long, its contender holds, and will for at least as long again.
+/// Once a node has been the first for this long, its contender holds, and will hold for at least as long again.
 const INSIDE_AFTER: Duration = Duration::from_millis(100);
 
 /// Deletes the holder's node while others wait; returns the result. A second session, which has the run's

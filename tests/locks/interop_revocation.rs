@@ -61,7 +61,7 @@ fn our_waiter_makes_javas_holder_release() {
         let begun = Instant::now();
         let mut waiter = Contender::with("curator-mutex", &mutex(&asks), &scene).await;
         let held = waiter.acquire_within(LONG, Mode::Write).await.unwrap();
-        // Then it asks for the lock and is admitted, and no sooner
+        // Then the waiter asks for the lock and is admitted, and no sooner
         assert!(begun.elapsed() >= Duration::from_millis(200));
         assert!(waiter.kinds().contains(&"set_data"), "{:?}", waiter.kinds());
         assert_eq!(line(&mut said), "left");

@@ -38,7 +38,7 @@ fn try_of_every_exclusive_lock_fails_at_once_if_held_and_succeeds_if_free() {
             assert_eq!(scene.nodes().await, before, "{name}");
             let sent = one.kinds();
             assert!(sent.len() <= REQUESTS, "{name}: {sent:?}");
-            // And once the lock is free, a try gets it
+            // And once the lock is free, a try acquires it
             holder.release(held).await.unwrap();
             let held = tries(&mut one).await.unwrap_or_else(|why| panic!("{name}: {why}"));
             one.release(held).await.unwrap();
@@ -60,7 +60,7 @@ async fn failed_tries_are_evidence_but_not_waits() {
     // Tries that found a holder inside show that the lock excludes
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?} {:?}", trial.judged, trial.evidence);
     assert!(trial.checked() > won, "{:?}", trial.evidence);
-    // Failed tries have a time and requests of their own, and are no waits
+    // Failed tries have separate times and requests, and do not count as waits
     assert_eq!(trial.histograms[&Measure::FailedTry].len(), failed);
     assert_eq!(trial.histograms[&Measure::Wait].len(), won + trial.unserved());
     // Except the tries still in progress at the end

@@ -58,7 +58,7 @@ fn predecessor_deleted_after_the_list_leaves_a_watch_with_exists_but_not_with_ge
             while !proxy.has_struck() {
                 runtime::sleep(Duration::from_millis(5)).await;
             }
-            // When the holder goes before the waiter sets its watch
+            // When the holder releases before the waiter sets its watch
             holder.release(held).await.unwrap();
             proxy.let_go();
             // Then the waiter reads a node that does not exist, lists again, and holds
@@ -87,7 +87,7 @@ async fn results_report_watches_left_as_counted_by_the_servers() {
         let trial = trials::run_one_on(&local, &lines).await;
         figures::WATCHES_LEFT.of(&trial).unwrap()
     };
-    // Then exists sooner or later leaves watches on nodes that never come back, and getData none
+    // Then exists sooner or later leaves watches on nodes that never come back, and getData leaves none
     let (mut trials, mut by_exists, mut by_data) = (0, 0.0, 0.0);
     while by_exists == 0.0 && trials < 20 {
         by_exists += left("exists").await;

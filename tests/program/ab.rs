@@ -113,7 +113,7 @@ fn ctrl_c_ends_run_and_servers_and_reports_the_finished_pairs_and_a_resume_conti
     assert!(!file.blocks.is_empty());
     assert_eq!(throughput.pairs + spoiled.len(), file.blocks.len(), "{throughput:?}");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
-    // When it continues for one more block
+    // When the comparison continues for one more block
     let (directory, done) = (only(bench.results()), file.blocks.len());
     let resume =
         ["--resume", directory.to_str().unwrap(), "--blocks", &(done + 1).to_string()].map(str::to_owned);
@@ -124,7 +124,7 @@ fn ctrl_c_ends_run_and_servers_and_reports_the_finished_pairs_and_a_resume_conti
     assert_eq!(resumed.ending, Ending::Complete, "{}", stderr(&output));
     assert_eq!((&resumed.blocks[..done], &resumed.resumed_after[..]), (&file.blocks[..], &[done][..]));
     assert!(resumed.blocks.len() > done);
-    // And it is refused with another question
+    // And the comparison is refused with another question
     let output = bench.output(&[&words[..], &["--a", "hold=9ms"]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("other options"), "{}", stderr(&output));

@@ -247,7 +247,7 @@ fn each_step_of_the_action_passes_its_inputs_to_the_program() {
     assert!(!first.failed() && repository.cached() == 1, "{first:?}");
     assert_eq!(first.outputs["results"], "results/bench");
     assert_eq!(first.uploaded, ["results/bench", "bench.junit.xml"]);
-    // And each command is one that the program knows
+    // And the program accepts each command
     let called = std::fs::read_to_string(&calls).unwrap();
     let called: Vec<Vec<&str>> =
         called.split("\n\0").map(|call| call.split_terminator('\0').collect()).collect();
@@ -314,7 +314,7 @@ fn the_action_stores_a_baseline_passes_fails_and_starts_over_on_another_processo
     let first = push("c1", &[]);
     assert!(!first.failed() && repository.cached() == 1, "{}", first.log);
     repository.clean();
-    // Then the next one is compared with it, and passes
+    // Then the next run is compared with the baseline, and passes
     let second = push("c2", &[]);
     assert!(!second.failed() && repository.cached() == 2, "{}", second.log);
     assert!(!second.log.contains("no baseline"), "{}", second.log);

@@ -88,7 +88,7 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
         assert!(why.contains("handoffs fitted") && said.contains("handoffs fitted"), "{why}: {said}");
         return;
     }
-    // Then it has a floor, and table and summary show multiples of its medians
+    // Then the run has a floor, and table and summary show multiples of its medians
     let floor = stored.run.floor.clone().unwrap();
     let summary = dir.join("summary.csv");
     let mut rows = csv::Reader::from_path(summary).unwrap();

@@ -106,7 +106,7 @@ fn node_exporter_passes_on_the_metrics_of_a_run() {
     eventually("node_exporter answers", Duration::from_secs(30), || get(&address, "/metrics").is_some());
     let shown = get(&address, "/metrics").unwrap();
     drop(exporter);
-    // Then it reads them all, and shows them
+    // Then node_exporter reads and exposes all metrics
     assert_eq!(sample(&shown, "node_textfile_scrape_error "), Some(0.0), "{shown}");
     assert!(sample(&shown, "zklockbench_acquisitions_total{").is_some_and(|count| count > 0.0), "{shown}");
 }

@@ -204,7 +204,7 @@ fn curators_own_locks_hold_when_driven() {
     let scenario = format!(
         "name = \"driven\"\nstrategies = [{locks}]\nread_ratio = 0.5\nacquire_timeout = \"2s\"\n{ONE_SERVER}"
     );
-    // Run by hand, it compiles, prints its description, and ends.
+    // Run by hand, the driver compiles, prints its description, and ends.
     let by_hand = Command::new(CURATOR).env("XDG_CACHE_HOME", bench.path("cache")).output().unwrap();
     assert_eq!(by_hand.status.code(), Some(2), "{}", stderr(&by_hand));
     let output = bench.run_with(&[&curator], &scenario, &[]);
@@ -419,7 +419,7 @@ fn a_trial_with_a_failed_driver_is_invalid_and_the_others_go_on() {
     let locked = format!("locked={python} locked.py");
     let text = "name = \"fails\"\nstrategies = [\"dies:Lock\", \"babbles:Lock\", \"locked:Lock\", \"kazoo\"]\nsession_timeout = \"2s\"\n";
     let output = bench.run_with(&[&dies, &babbles, &locked], &format!("{text}{ONE_SERVER}"), &[]);
-    // Its metrics are unknown, as for any invalid trial.
+    // The trial's metrics are unknown, as for any invalid trial.
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let trials = bench.stored().trials;
     for (strategy, how) in

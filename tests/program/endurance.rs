@@ -48,8 +48,8 @@ fn catalogue_over(locks: &[toml::Value]) -> Vec<Trial> {
     trials
 }
 
-/// On a busy host, servers may restart so slowly that the next fault overlaps the previous one. That says nothing about
-/// the lock, so it gets another trial, without another ensemble of this test.
+/// On a busy host, servers may restart so slowly that the next fault overlaps the previous one. That is no evidence
+/// about the lock, so it gets another trial, without another ensemble of this test.
 fn or_another(trial: Trial, locks: &[toml::Value]) -> Trial {
     if !matches!(trial.judged.verdict, Verdict::Unknown(_)) {
         return trial;

@@ -146,7 +146,7 @@ fn slurm_starts_four_workers_and_one_failure_ends_all() {
     went_through(&judged);
     println!("{}", stdout(&judged));
     let trial = merged("whole").trials[0].clone();
-    // Then they began together, compared with the length of the measured phase
+    // Then the workers began together, compared with the length of the measured phase
     let together =
         |trial: &Trial| trial.start_spread_us.is_some_and(|spread| 10 * spread < trial.measured_us);
     assert!(together(&trial), "{:?} of {}", trial.start_spread_us, trial.measured_us);

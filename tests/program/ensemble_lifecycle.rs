@@ -90,7 +90,7 @@ fn a_release_in_tarball_layout_is_started_from_zookeeper_home() {
     // When an ensemble is started from it
     let mut up = bench.command(&["ensemble", "up", "--servers", "1", "--data-dir", "data"]);
     let output = up.env("ZOOKEEPER_HOME", release).output().unwrap();
-    // Then it serves with that release
+    // Then the ensemble serves with that release
     assert!(output.status.success(), "{}", stderr(&output));
     let command = std::fs::read(format!("/proc/{}/cmdline", bench.servers()[0])).unwrap();
     assert!(String::from_utf8_lossy(&command).contains("release/lib/*"));
@@ -124,12 +124,12 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
         let theirs = niceness(server);
         assert!(!theirs.is_empty() && theirs.iter().all(|nice| *nice == nicest), "{theirs:?} of {ours:?}");
     }
-    // And it has a leader, and a second `up` finds it instead of starting another one
+    // And the ensemble has a leader, and a second `up` finds it instead of starting another one
     let status = bench.shows("ensemble status");
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
     assert_eq!(bench.shows("ensemble up --servers 3"), up);
     bench.ends(3, "ensemble up --servers 1");
-    // Or reports why it is not the requested one
+    // Or the program reports why the ensemble is not the requested one
     bench.shows("ensemble up --data-dir data");
     let (_, elsewhere) = bench.ends(3, "ensemble up --data-dir /");
     assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");
@@ -141,7 +141,7 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
     assert_eq!(bench.stored().run.ensemble.kind, "kept");
     let (_, cleaned) = bench.ends(0, &format!("clean --connect '{}'", up.trim()));
     assert!(cleaned.contains("no run left anything behind"), "{cleaned}");
-    // When it is stopped, nothing is left of it
+    // When the ensemble is stopped, nothing is left of it
     bench.shows("ensemble down");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);

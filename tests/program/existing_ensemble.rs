@@ -93,7 +93,7 @@ fn a_missing_chroot_is_created_on_request_and_stays() {
     assert!(stderr(&output).contains("--create-chroot"), "{}", stderr(&output));
     // When a run must create the rest
     let output = run(&bench, &chroot, &["--create-chroot"]);
-    // Then it runs there, and leaves only the chroot
+    // Then the run takes place there, and leaves only the chroot
     went_through(&output);
     assert!(exists(&connect, "/team/locks") && !exists(&connect, "/team/locks/zklockbench"));
     // And if it already exists, that is no error

@@ -37,7 +37,7 @@ struct Server {
     address: String,
     pid: u32,
     config: PathBuf,
-    /// Shell command that starts it again.
+    /// Shell command that starts the server again.
     start: String,
 }
 

@@ -321,7 +321,7 @@ fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
         for (options, source) in
             [(vec![], "ZKLOCKBENCH_AUTH"), (vec!["--auth-file", "identity"], "--auth-file")]
         {
-            // When it is run by a user with an identity
+            // When a user with an identity runs the command
             let mut command = bench.command(&[&arguments[..], &options].concat());
             if options.is_empty() {
                 command.env("ZKLOCKBENCH_AUTH", "bench:hunter2");

@@ -132,7 +132,7 @@ fn a_users_release_is_installed_from_a_tarball_or_directory_and_can_be_replaced(
     std::fs::write(other.join("lib/zookeeper-3.8.4.jar"), "").unwrap();
     machine.install(&["--zookeeper", other.to_str().unwrap()], "no");
     assert_eq!(link.canonicalize().unwrap(), other.canonicalize().unwrap());
-    // And when that one is gone, no other release is chosen instead
+    // And when that release is gone, no other one is chosen instead
     std::fs::remove_dir_all(&other).unwrap();
     let gone = machine.install(&[], "no");
     assert_eq!(gone.status.code(), Some(3));

@@ -170,7 +170,7 @@ fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
         // When a run may complete
         bench.scenario(QUICK);
         let output = bench.output(&["run", "scenario.toml", "--data-dir", "data"]);
-        // Then it passes, and only its results exist
+        // Then the run passes, and only its results exist
         went_through(&output);
         assert!(entries(&bench.path("data")).is_empty() && family(&bench).is_empty());
         assert_eq!(entries(&bench.path("results")), bench.results());

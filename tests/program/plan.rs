@@ -93,7 +93,7 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     let again = asked(&bench, &format!("--from '{}' --json", dir.display()));
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"]["answers"], printed["plan"]["answers"]);
-    // And the text output says the same
+    // And the text output reports the same
     let told = stdout(&asked(&bench, "--from known --all"));
     assert!(told.contains("predecessor-watch: ") && told.contains("! not known: "), "{told}");
 }

@@ -120,7 +120,7 @@ fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
         for (width, dark) in [(1280, false), (500, true), (1920, true)] {
             // When a user opens it
             let found = probed(&bench, program, &page, width, dark);
-            // Then it has no errors
+            // Then the page has no errors
             assert_eq!(found["errors"], Value::Array(Vec::new()), "{name}");
             assert!(found["overflow"].as_i64().unwrap() <= 1, "{name} at {width}: {found}");
             assert_eq!(found["paper"] == "rgb(27, 27, 27)", dark, "{name}: {}", found["paper"]);
@@ -154,7 +154,7 @@ fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
             assert!(sorted.is_sorted_by(|one, other| one >= other), "{name}: {sorted:?}");
             assert_eq!(found["focused"], true, "{name}");
         }
-        // And it can be printed
+        // And the page can be printed
         let printed = bench.path(&format!("{name}.pdf"));
         let print = [
             format!("--print-to-pdf={}", printed.display()),
@@ -257,7 +257,7 @@ fn pages_look_unchanged() {
                 seen.write(&before);
                 continue;
             }
-            // Then it looks as it did when a person last reviewed it
+            // Then the page looks as it did at its last human review
             let differs = Glance::read(&before).differs(&seen);
             if differs > 0.02 {
                 changed.push(format!("{}: {:.0} % of it", picture.display(), 100.0 * differs));

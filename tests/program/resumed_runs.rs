@@ -327,12 +327,12 @@ fn clean_notices_that_the_sessions_of_a_killed_run_are_gone() {
     eventually("it shows that it is alive", LONG, || {
         left_on(&connect).iter().any(|run| run.shows_life && run.ephemeral > 0)
     });
-    // While it is alive, it is kept
+    // While the run is alive, its nodes are kept
     let cleaned = bench.output(&["clean", "--connect", &connect, "--all"]);
     assert!(stdout(&cleaned).contains("may be in progress"), "{}", stdout(&cleaned));
     signal(child.pid(), Signal::KILL);
     child.end();
-    // And it is removed as soon as its sessions have ended, not ten minutes later
+    // And the nodes are removed as soon as the run's sessions have ended, not ten minutes later
     eventually("clean removes it", Duration::from_secs(40), || {
         bench.output(&["clean", "--connect", &connect, "--all"]);
         left_on(&connect).is_empty()

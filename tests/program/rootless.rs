@@ -56,7 +56,7 @@ impl Ordinary {
         Self { bench, program, user }
     }
 
-    /// Command that runs the program as that user, with these words in front.
+    /// Command that runs the program as that user, preceded by these arguments.
     fn command(&self, before: &[&str], arguments: &[&str]) -> Command {
         let words = [before, &[self.program.to_str().unwrap()], arguments].concat();
         self.bench.command_of(words[0], &words[1..])
@@ -74,7 +74,7 @@ impl Ordinary {
         self.bench.listen(self.run(&["run", "scenario.toml", "--data-dir", "data"]))
     }
 
-    /// Whether it can move to a user namespace here; prints why not.
+    /// Whether the user can enter a user namespace here; prints why not.
     fn is_let(&self) -> bool {
         let output = self.run(&["validate", "scenario.toml"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

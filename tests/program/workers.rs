@@ -179,11 +179,11 @@ fn a_lock_across_workers_is_judged_by_all_transactions() {
     assert!(trial.full_crew.is_none() && trial.utilisation.is_none() && trial.standstill.is_none());
     assert!(!trial.histograms.contains_key(&Measure::Uncontended));
     assert!(stdout(&merged).contains("4 workers"), "{}", stdout(&merged));
-    // And the merged history says the same
+    // And the merged history gives the same verdict
     let history = layout::trial_history(&bench.path("results").join("held-merged"), 0);
     let checked = bench.output(&["check", history.to_str().unwrap()]);
     assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
-    // And no node of it is left on the ensemble
+    // And no node of the run is left on the ensemble
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let target = Target { connect: connect.clone(), access: Access::default() };
     let left = runtime.block_on(async {
@@ -389,7 +389,7 @@ fn workers_follow_a_sweep_until_it_ends() {
     let sweep =
         bench.output(&[&sweep[..], &["--run-id", "swept", "--workers", "2", "--job", "swept"]].concat());
     went_through(&follower.wait_with_output().unwrap());
-    // Then each of its points is a run of both workers
+    // Then each point of the sweep is a run of both workers
     let points = std::fs::read_dir(bench.path("results/swept/points")).unwrap();
     let runs: Vec<StoredRun> = points.map(|point| read(&point.unwrap().path()).unwrap()).collect();
     assert!(runs.len() >= 2, "{}", stderr(&sweep));

@@ -415,7 +415,7 @@ fn claims_without_runs_keep_their_stored_decision() {
     // Then its decision is unchanged
     assert_eq!(of_claim_1(&calibrated), of_claim_1(&whole));
     assert_eq!((&calibrated.note, &calibrated.measured_on), (&whole.note, &whole.measured_on));
-    // But a run that decides it replaces the stored decision
+    // But a run that decides the claim replaces the stored decision
     let anew = Decisions::by(&waits(1_000, 10_000), None);
     assert_ne!(of_claim_1(&anew), of_claim_1(&whole));
     assert_eq!(of_claim_1(&anew.clone().or_kept(whole)), of_claim_1(&anew));

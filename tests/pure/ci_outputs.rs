@@ -155,7 +155,7 @@ fn junit_matches_the_schema_of_jenkins() {
         let text = junit::render(&document).unwrap();
         let (valid, told) = validate(&text);
         assert!(valid, "{told}\n{text}");
-        // And the validator does refuse something
+        // And the validator rejects an invalid attribute
         assert!(!validate(&text.replacen("<testsuites ", "<testsuites skipped=\"0\" ", 1)).0);
     }
 }
@@ -392,7 +392,7 @@ fn promtool_accepts_the_metrics_and_the_queries_of_the_dashboard() {
         let all: Vec<Value> = queries.iter().map(rule).collect();
         serde_json::json!({ "groups": [{ "name": "dashboard", "rules": all }] }).to_string()
     };
-    // Equal names of rules are only a remark.
+    // Rules with equal names cause only a remark.
     let (accepted, told) =
         promtool(&["check", "rules", "--lint=none"], &rules(&dashboard_queries())).unwrap();
     assert!(accepted, "{told}");

@@ -1,5 +1,5 @@
-//! The pipelines in `docs/ci/`, the GitHub Action, and this repository's own pipelines do what this program understands: each is
-//! what its service's published schema says, and each command in it is one that the command line takes.
+//! The pipelines in `docs/ci/`, the GitHub Action, and this repository's own pipelines are valid: each follows its
+//! service's published schema, and the command line accepts each command in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -62,7 +62,7 @@ fn run_to_run_variation_raises_no_false_alarms() {
         }
         println!("{base} against {new}: {alarms:?} of {times}");
         assert!(20 * alarms[0] <= times, "{base} against {new}: {} of {times}", alarms[0]);
-        // The repetition as the unit would have raised them.
+        // With the repetition as the unit, there would have been more false alarms.
         assert!(alarms[1] > alarms[0], "{base} against {new}: {alarms:?}");
     }
 }

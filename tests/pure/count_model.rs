@@ -15,8 +15,8 @@ const CLIENTS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 struct Protocol {
     leases: usize,
-    /// Whether its nodes have marked names, by which they are found again. Otherwise, a lost connection ends the
-    /// session.
+    /// Whether the lock's nodes have marked names, by which they can be found again. Otherwise, a lost connection ends
+    /// the session.
     is_marked: bool,
     /// Whether a holder hands the lock over by a write into the next contender's node.
     grants: bool,
@@ -40,9 +40,9 @@ enum Flaw {
     SecondIsBlind,
     /// A client that lost a reply assumes that nothing was created.
     LostIsNothing,
-    /// It searches for its node on a server that may lag.
+    /// The client searches for its node on a server that may lag.
     NoSync,
-    /// It assumes that the node it finds is the only one.
+    /// The client assumes that the node it finds is the only one.
     FoundIsAlone,
     /// The grant is a separate write before the deletion.
     GrantsTooSoon,
@@ -79,7 +79,7 @@ enum Owner {
     Client {
         number: u8,
         is_over: bool,
-        /// Whether it carries the mark of the client's current cycle.
+        /// Whether the node's name contains the mark of the client's current cycle.
         is_of_turn: bool,
     },
 }
@@ -88,7 +88,8 @@ enum Owner {
 enum Step {
     /// Between two cycles, or after the last.
     Idle,
-    /// It has requested to join: whether the reply counts, and the count of its own, if it counts itself.
+    /// The client has requested to join: whether the reply counts, and the count of the client's own join, if it counts
+    /// itself.
     Asked {
         counts: bool,
         counted: Option<u8>,
@@ -98,23 +99,23 @@ enum Step {
         own: u8,
         count: Option<u8>,
     },
-    /// Its connection was lost during the join.
+    /// The client's connection was lost during the join.
     InDoubt,
-    /// It searches for its node.
+    /// The client searches for its node.
     Searches,
-    /// It is about to list.
+    /// The client is about to list the queue.
     Looks {
         own: u8,
     },
-    /// It is about to read the number before its own.
+    /// The client is about to read the number before its own.
     LooksAtOne {
         own: u8,
     },
-    /// It waits for the end of that node, which is the lock.
+    /// The client waits for the end of that node, which is the lock.
     WaitsForOne {
         own: u8,
     },
-    /// It waits for the end of one of these nodes.
+    /// The client waits for the end of one of these nodes.
     Waits {
         own: u8,
         on: u16,
@@ -122,7 +123,7 @@ enum Step {
     Holds {
         own: u8,
     },
-    /// It holds and has granted the lock to the next contender.
+    /// The client holds the lock and has granted it to the next contender.
     HasGranted {
         own: u8,
     },
@@ -143,7 +144,7 @@ impl Step {
         }
     }
 
-    /// All nodes that it knows, or may search for.
+    /// All nodes that the client knows, or may search for.
     fn names(self) -> u16 {
         let watched = if let Self::Waits { on, .. } = self { on } else { 0 };
         self.own().map_or(0, |own| bit(own) | bit(own) >> 1 | watched)
@@ -165,7 +166,7 @@ impl Step {
         }
     }
 
-    /// Whether its last view matters.
+    /// Whether the client's last view matters.
     fn has_view(self) -> bool {
         !matches!(self, Self::Idle | Self::Holds { .. } | Self::HasGranted { .. } | Self::Dead)
     }
@@ -174,10 +175,10 @@ impl Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Client {
     step: Step,
-    /// Last state of the directory that it has seen: an index in [`World::states`].
+    /// Last state of the directory that the client has seen: an index in [`World::states`].
     view: u8,
     turns_left: u8,
-    /// Whether its last release counted no waiter, if the flaw uses that.
+    /// Whether the client's last release counted no waiter, if the flaw uses that.
     left_nobody: bool,
 }
 
@@ -229,7 +230,7 @@ impl World {
         self.transact(Directory { there: there & !nodes, granted });
     }
 
-    /// Those of these nodes that are in the queue.
+    /// The nodes among these that are in the queue.
     fn numbered(&self, nodes: u16) -> u16 {
         let is_stranger = |node: &u8| self.made[usize::from(*node)] == Owner::Stranger;
         nodes & !(0..self.made.len() as u8).filter(is_stranger).fold(0, |all, node| all | bit(node))
@@ -385,7 +386,7 @@ impl Protocol {
                     let view = u8::try_from(world.states.len() - 1).unwrap();
                     let counted =
                         self.has(Flaw::CountedBefore).then(|| world.now().there.count_ones() as u8 + 1);
-                    // It may also join by a create, depending on what it saw in earlier cycles.
+                    // The client may also join by a create, depending on what it saw in earlier cycles.
                     for counts in [true, false] {
                         next.push(world.with(number, view, Step::Asked { counts, counted }));
                     }

@@ -15,7 +15,7 @@ use zklockbench_scenario::TrialSpec;
 
 use crate::support::{records, views};
 
-/// The valid trial with a change.
+/// The valid trial, changed and judged.
 fn after(change: impl FnOnce(&mut Trial)) -> Trial {
     let mut trial = records::trial(0);
     change(&mut trial);

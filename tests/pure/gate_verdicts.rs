@@ -360,7 +360,7 @@ fn the_worst_gate_comes_first_and_a_failure_outweighs_an_unknown() {
         zklockbench_report::gates(&outcomes, Style::EVERYTHING).unwrap()
     );
     insta::assert_snapshot!("gates_as_markdown", zklockbench_report::gates_markdown(&outcomes).unwrap());
-    // And they can be read back from a file
+    // And the outcomes can be read back from a file
     let text = serde_json::to_string(&outcomes).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Outcome>>(&text).unwrap(), outcomes);
 }

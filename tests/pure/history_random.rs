@@ -73,7 +73,7 @@ impl Simulation {
         self.zxid
     }
 
-    /// Whether that contender's node admits it.
+    /// Whether a contender's node admits the contender.
     fn may_enter(&self, who: usize) -> bool {
         let at = |wanted: &[At]| {
             (0..CONTENDERS).filter(|other| wanted.contains(&self.at[*other])).collect::<Vec<_>>()

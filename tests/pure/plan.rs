@@ -318,7 +318,7 @@ fn without_enough_valid_trials_the_plan_promises_nothing() {
         "{:?}",
         unsure.missing
     );
-    // The generator may be the cause of waits that miss it
+    // The generator may be the cause of waits that miss the objective
     let evidence = Evidence { trials: unsound, ..Evidence::default() };
     let missed = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert!(matches!(missed.verdict, Verdict::Unknown(_)), "{}", in_words(&missed));

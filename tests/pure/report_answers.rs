@@ -247,7 +247,7 @@ fn nothing_is_wider_than_the_terminal_and_no_word_is_broken() {
             assert!(broken.is_empty(), "{name}, {width}: {broken:?}\n{text}");
             let letters = text.lines().filter(|line| line.trim().chars().count() == 1).count();
             assert_eq!(letters, 0, "{name}, {width}:\n{text}");
-            // And colours change only the colour
+            // And styles change nothing but colours
             let without_ends = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
             let coloured = plain(&draw(Style { colour: true, width: Some(width), ..Style::EVERYTHING }));
             assert_eq!(without_ends(&coloured), without_ends(&text), "{name}, {width}");

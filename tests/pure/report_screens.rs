@@ -182,7 +182,7 @@ fn a_run_shows_its_counts_floor_evidence_and_missing_data() {
     insta::assert_snapshot!("special_runs", shown + &markdown(&empty));
 }
 
-/// Rows under faults.
+/// Rows whose trials had faults.
 const BROKEN: &[Row] = &[
     ("all-sorts-of-trouble", |at, trial| {
         break_by(trial, &[fault("crash holder", [10_000, 1_000_000, 20_000][at])]);

@@ -66,7 +66,7 @@ fn the_summary_matches_its_schema_and_has_a_digest() {
     assert_eq!(serde_json::from_value::<Summary>(json.clone()).unwrap(), whole);
     json["cells"][0].as_object_mut().unwrap().remove("repetitions");
     assert!(!validator.is_valid(&json));
-    // And it cannot be changed unnoticed
+    // And the summary cannot be changed unnoticed
     assert!(zklockbench_results::read(&dir).unwrap().run.files.contains_key("summary.json"));
     fs::write(dir.join("summary.json"), "{}").unwrap();
     assert!(

@@ -113,7 +113,8 @@ fn a_trial_cut_short_by_the_end_is_rerun_unless_violated_or_stuck() {
     assert!(!is_unfinished(&found));
 }
 
-/// Whether a run of that scenario on these servers, whose only trial is invalid, is complete, or will rerun it.
+/// Whether a run of that scenario on these servers is complete although its only trial is invalid. Otherwise the trial
+/// is rerun.
 fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
     let text = format!(
         "name = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nduration = \"9s\"\nrepetitions = 1\n\

@@ -100,7 +100,7 @@ fn the_final_name_appears_only_when_the_run_is_published() {
 
     let sealed = writer.seal(records::run(1), records::held()).unwrap();
     assert!(!end.exists());
-    // Complete now: charts are drawn from this data.
+    // The run is complete now: charts are drawn from this data.
     assert_eq!(zklockbench_results::read(sealed.dir()).unwrap().trials.len(), 1);
     fs::write(sealed.dir().join("chart.svg"), "<svg/>").unwrap();
 
@@ -193,7 +193,7 @@ fn throughput_of_a_batch_counts_only_the_time_with_all_contenders() {
     trial.spec.stop = zklockbench_scenario::Stop::Acquisitions(2);
     trial.full_crew = Some(zklockbench_record::FullCrew { lasted_us: 500_000, acquired: 4 });
     assert_eq!(figures::THROUGHPUT.of(&trial), Some(8.0));
-    // And equal shares say nothing about the lock
+    // And equal shares are no evidence about the lock
     trial.tallies.iter_mut().for_each(|tally| tally.acquired = 100);
     assert_eq!(figures::FAIRNESS.of(&trial), None);
     trial.spec.stop = zklockbench_scenario::Stop::After(Duration::from_secs(1));

@@ -43,7 +43,7 @@ impl Deref for Breakable {
 
 impl Drop for Breakable {
     fn drop(&mut self) {
-        // An ensemble left by a failed test cannot be used by another.
+        // An ensemble left by a failed test cannot be used by another test.
         if !std::thread::panicking() {
             self.home.all().push(Arc::clone(&self.local));
         }

@@ -40,11 +40,11 @@ impl Drop for Running {
 }
 
 thread_local! {
-    /// Each test has its own thread, which waits once, before it has anything that could time out meanwhile.
+    /// Each test has its own thread, which waits once, before the test has started anything that could time out.
     static LET_IN: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// Waits until the host can serve another test, at a test's first call.
+/// At a test's first call, waits until the host has capacity for another test.
 pub fn wait() {
     if LET_IN.with_borrow(Option::is_some) {
         return;

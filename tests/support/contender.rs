@@ -178,7 +178,7 @@ impl Waiting {
         contender
     }
 
-    /// Waits until it has left without the lock.
+    /// Waits until the contender has left without the lock.
     pub async fn gone(self) -> Contender {
         let (contender, held) = self.over().await;
         assert_eq!(held.unwrap_err(), AcquireError::Cancelled);

@@ -77,7 +77,7 @@ fn shared_of(servers: usize, ensemble: &'static OnceLock<Shared>) -> &'static st
     &shared.connect
 }
 
-/// The tests' runtimes end with them, so the start needs its own.
+/// The tests' runtimes end with the tests, so the start needs its own runtime.
 fn start_to_share(servers: usize) -> Arc<Local> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     Arc::new(runtime.block_on(start(servers)))

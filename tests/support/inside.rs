@@ -9,9 +9,8 @@
 //! - Nothing is invented. An admitted contender has seen the previous holder's node disappear in its own
 //!   session. That server has then also applied the previous holder's last write, which came earlier.
 //!
-//! The writes name their writers, so each holder also knows whether the lock has passed from one kind of
-//! client to the other. Each such handoff is followed by one in the other direction before there can be the
-//! next.
+//! The writes name their writers, so each holder also detects whether the lock has passed from one kind of client to
+//! the other. Each such handoff is followed by one in the other direction before there can be the next.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -134,7 +134,7 @@ impl Bench {
         self.listen(self.command(arguments))
     }
 
-    /// Like [`Bench::watch`], for a command made elsewhere.
+    /// Like [`Bench::watch`], for a command built elsewhere.
     pub fn listen(&self, mut command: Command) -> Watched {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -343,7 +343,7 @@ pub fn measured(command: Command) -> Ended {
 pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     let began = Instant::now();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // Read while it runs: a full pipe would block it.
+    // The pipe is read while the process runs, because a full pipe would block the process.
     let mut stderr = child.stderr.take().unwrap();
     let listener = std::thread::spawn(move || {
         let mut said = Vec::new();

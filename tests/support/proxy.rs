@@ -1,6 +1,6 @@
 //! A proxy between a session and a server that a test can mute and cut, and on which one request can be lost.
 //!
-//! It passes whole packets on, so it knows each request. Only requests of a lock count, not the connect
+//! The proxy passes on whole packets, so it recognises each request. Only requests of a lock count, not the connect
 //! request, pings, restored watches, or the session's end.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const LOOKS_FOR_REPLIES: u32 = 200;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const SYNC: i32 = 9;
 
-/// Passes packets on in both directions until told otherwise.
+/// Passes packets on in both directions until a test changes that.
 pub struct Proxy {
     /// Address to connect to.
     pub connect: String,
@@ -188,8 +188,7 @@ impl Proxy {
         self.state.journal().sent.clone()
     }
 
-    /// Ends the client's session on the server, as an administrator can. The client learns that when it
-    /// reconnects.
+    /// Ends the client's session on the server, as an administrator can. The client is notified when it reconnects.
     pub fn end_session(&self) {
         /// Length, xid and opcode of a closeSession.
         const CLOSE: [u8; 12] = [0, 0, 0, 8, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf5];

@@ -26,8 +26,8 @@ pub type Lines = Vec<String>;
 pub enum Script {
     /// One contender acquires and releases this many times with the same lock object.
     Again(usize),
-    /// Like one time of [`Script::Again`], with the lock's directory and its parent missing; the path above
-    /// both is written as `top`.
+    /// Like one cycle of [`Script::Again`], with the lock's directory and its parent missing; the path above both is
+    /// written as `top`.
     BelowNothing,
     /// Contenders arrive in these modes, each after the earlier ones have settled. They release in the order
     /// of these positions, each after all others have settled.
@@ -38,8 +38,8 @@ pub enum Script {
     TimedOut,
     /// One contender holds and three wait; the second waiter leaves, then the others are served in order.
     MiddleLeaves,
-    /// One contender acquires three times before it releases as often. Another queues up meanwhile, and
-    /// enters only after the last release.
+    /// One contender acquires three times, then releases three times. Another contender queues up before the releases,
+    /// and enters only after the last one.
     Nested,
     /// A lock object that holds in this mode acquires a second time.
     Twice(Mode),
@@ -191,7 +191,7 @@ impl Subject {
         waits.iter().filter(|waiting| waiting.is_over()).count()
     }
 
-    /// Returns whether it is admitted on a path where a lock of another kind is held.
+    /// Returns whether the contender is admitted on a path where a lock of another kind is held.
     pub async fn is_let_in_beside(&self, other: &Self) -> bool {
         let scene = scene(shared()).await;
         let mut holder = other.contender(&scene).await;

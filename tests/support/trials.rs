@@ -1,4 +1,4 @@
-//! Trials run by the library, on an ensemble that no other test uses meanwhile.
+//! Trials run by the library, on an ensemble that no other test uses at the same time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};

@@ -33,7 +33,7 @@ fn herd_delays_the_writes_of_a_bystander() {
         let mut factors = Vec::new();
         for round in 0..ROUNDS {
             let mut write_us = [0.0; 2];
-            // The second situation may find a warmer server, so their order alternates.
+            // The server may be warmer for the second situation, so their order alternates.
             for which in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
                 let woken = &herd[..[1, HERD][which]];
                 write_us[which] = beside(&scene, &alone.connect(), woken, &bystander).await;

@@ -40,7 +40,7 @@ pub struct Strike {
 pub enum Story {
     /// No other contender exists.
     Alone,
-    /// It requests this mode, with one writer ahead of it and another behind it.
+    /// The contender requests this mode, with one writer ahead of it and another behind it.
     Waits(Mode),
 }
 

@@ -28,7 +28,7 @@ fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
         holder.release(held.unwrap()).await.unwrap();
         runtime::sleep(SETTLE).await;
         assert!(!waiter.is_over(), "{name}");
-        // Then that waiter has the lock as soon as it is back
+        // Then that waiter has the lock as soon as it has reconnected
         proxy.mend();
         waiter.serve().await;
         assert_eq!(scene.nodes().await, 0, "{name}");
@@ -97,7 +97,7 @@ fn holder_without_a_node_does_not_hand_over() {
         let outside = scene.session().await;
         outside.delete(&held.node.as_ref().unwrap().path).await.unwrap();
         let (mut next, next_held) = next.over().await;
-        // When it releases although the next contender is already in
+        // When the zombie releases although the next contender is already inside
         zombie.release(held).await.unwrap();
         runtime::sleep(SETTLE).await;
         // Then no other contender is admitted

@@ -35,7 +35,7 @@ fn nonblocking_attempt_ends_after_its_join_and_leaves_no_node() {
         // Then the next attempt succeeds once the holder has left
         holder.release(held).await.unwrap();
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"]);
-        // And a lock that joins by a create needs a list to know its position
+        // And a lock that joins by a create needs a list to determine its position
         let by_create = Params::from([
             ("join".to_owned(), ParamValue::Word("create".into())),
             ("blocking".to_owned(), ParamValue::Bool(false)),
@@ -104,11 +104,11 @@ fn lock_creates_after_three_waits_until_it_is_first_again() {
             (one, sent) = turn_behind_another(one, &scene).await;
             assert_eq!(kinds(&sent)[0], "multi", "{name}");
         }
-        // Then it joins by creates, both behind another and alone
+        // Then the contender joins by creates, both behind another and alone
         let (mut one, sent) = turn_behind_another(one, &scene).await;
         assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
-        // And counts again, once it was alone
+        // And the contender counts again once it was alone
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"], "{name}");
     });
 }

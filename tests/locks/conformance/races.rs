@@ -24,7 +24,7 @@ fn persistent_node_outlives_its_holder() {
         // When another contender wants the lock
         let mut other = Contender::with("ephemeral-node", &params, &scene).await;
         let ended = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
-        // Then it waits until its timeout, and the node stays
+        // Then that contender waits until its timeout, and the node remains
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         let left = other.session.exists(&format!("{}/lock", scene.lock)).await.unwrap();
         assert!(left.is_some());
@@ -46,7 +46,7 @@ fn node_with_an_owner_id_is_recognised_after_a_lost_reply() {
             proxy.strike(Fate::ReplyLost, CREATE2, 1);
             let held = one.acquire(Mode::Write).await.unwrap();
             one.release(held).await.unwrap();
-            // Then it reads the value of the existing node, and holds
+            // Then the contender reads the value of the existing node, and holds
             let kinds: Vec<RequestKind> = one.trace.borrow()[sent..].iter().map(|sent| sent.kind).collect();
             let expected =
                 [RequestKind::Create, RequestKind::Create, RequestKind::GetData, RequestKind::Delete];

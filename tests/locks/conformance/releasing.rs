@@ -66,7 +66,7 @@ fn release_is_one_request_instead_of_three_after_two_useless_grants() {
             (one, sent) = leaves(one, &scene, false).await;
             assert_eq!(sent, lines(&format!("multi delete n-{own}; setData .")));
         }
-        // A contender without `release = "count"` goes on granting.
+        // A contender without `release = "count"` continues to grant.
         let mut other = Contender::of("count", &scene).await;
         for _ in 0..4 {
             let sent;
@@ -118,7 +118,7 @@ async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines)
     let waiting = one.queue_up().await;
     first.release(held).await.unwrap();
     let (mut second, held) = second.over().await;
-    // It listed after the first contender's deletion, and knows the node behind it.
+    // The second contender listed after the first one's deletion, and has seen the node behind it.
     second.release(held.unwrap()).await.unwrap();
     let (mut one, held) = waiting.over().await;
     one.trace.borrow_mut().clear();
@@ -160,7 +160,7 @@ async fn release_is_lost(fate: Fate) {
     assert_eq!((released, proxy.has_struck()), (Err(Failure::ConnectionLoss), true), "{fate:?}");
     runtime::sleep(SETTLE).await;
     assert_eq!(behind.is_over(), fate == Fate::ReplyLost, "{fate:?}");
-    // And it is always admitted once the session has ended
+    // And the waiter is always admitted once the session has ended
     one.die().await;
     behind.serve().await;
     assert_eq!(scene.nodes().await, 0, "{fate:?}");

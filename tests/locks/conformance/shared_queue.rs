@@ -18,7 +18,7 @@ fn newcomer_during_a_release_is_served_in_time_and_not_early() {
     each_on_scene(&["ahead", "baton", "ticket"], async |name, scene| {
         let mut one = Contender::of(name, &scene).await;
         let mut other = Contender::of(name, &scene).await;
-        // Both in the same flush, in either order: the release finds no waiter, or a new one.
+        // Both requests are sent in the same flush, in either order: the release finds no waiter, or a new one.
         for round in 0..200 {
             let held = one.acquire(Mode::Write).await.unwrap();
             let newcomer = if round % 2 == 0 {
@@ -41,7 +41,7 @@ async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell
         left.set(left.get() - 1);
         acquired += 1;
         if left.get() % 4 == 0 {
-            // Gives other contenders' requests the time to come in between.
+            // Gives other contenders' requests time to arrive in between.
             runtime::sleep(Duration::from_micros(500)).await;
         }
         assert!(inside.replace(false), "another contender has left");

@@ -86,7 +86,7 @@ async fn java_is_in_by_its_old_node() -> bool {
     // Given a holder, a waiter of Java's behind a proxy, and a waiter of ours behind it
     let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
     let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
-    // With more addresses, Java abandons each sooner and tries the next
+    // With more addresses, Java abandons each address sooner and tries the next
     let thrice = [proxy.connect.as_str(); 3].join(",");
     let mut java = java_by(&thrice, &scene, TIMEOUT_MS).await;
     java.tell("acquire a mutex");
@@ -134,7 +134,7 @@ fn curator_604_absent_in_our_mutex_where_an_acquire_ends_with_its_session() {
         proxy.mute();
         holder.release(held).await.unwrap();
         let ((mut cut_off, ended), failed_after) = seconds(cut_off.over()).await;
-        // Then it does not hold, whether its node still exists or not
+        // Then the contender does not hold, whether its node still exists or not
         let error = ended.unwrap_err();
         println!("CURATOR-604, ours: {error} after {failed_after:.1} s, {} nodes then", scene.nodes().await);
         // And with a new session the same object queues up behind the others, while its old node still exists

@@ -136,7 +136,8 @@ impl Event {
             Named::CreateReplyLost => alone(name, Lost(ReplyLost, What::Create)),
             Named::CreateRequestLost => alone(name, Lost(RequestLost, What::Create)),
             Named::CreatesExhausted => alone(name, CreatesExhausted),
-            // In a directory with a foreign node, even locks that can know their predecessor without a list send one.
+            // In a directory with a foreign node, even locks that can determine their predecessor without a list send
+            // one.
             Named::ListReplyLost => beside_stranger(name, Lost(ReplyLost, What::List)),
             Named::WatchReplyLost => waiting(name, Lost(ReplyLost, What::Watch)),
             Named::DeleteReplyLost => alone(name, Lost(ReplyLost, What::Delete)),

@@ -32,11 +32,12 @@ pub struct Pair {
     creates: usize,
     /// Time longer than any of its pauses between two requests.
     calm: Duration,
-    /// Events that can't happen to it.
+    /// Events that can't happen to the lock.
     skips: &'static [&'static str],
     /// Events in which the original's requests depend on a race between two of its threads.
     races: &'static [Race],
-    /// Events in which it differs, each with the reason in its card or in the card of the lock it is made of.
+    /// Events in which the lock differs, each with the reason in its card or in the card of the lock that it consists
+    /// of.
     differs: &'static [(&'static str, &'static str)],
     /// Differences that time may hide.
     may_match: &'static [MayMatch],
