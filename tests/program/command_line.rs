@@ -165,7 +165,7 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     // Given a file whose times go backwards
     std::fs::write(bench.path("trace.csv"), rows.replace("1250ms", "250ms")).unwrap();
     let said = bench.refuses("run scenario.toml");
-    assert!(said.contains("trace.csv line 4: its time is before"), "{said}");
+    assert!(said.contains("trace.csv line 4: its time is earlier"), "{said}");
     assert!(said.contains("scenario.toml:6:"), "{said}");
 }
 

@@ -399,7 +399,7 @@ fn a_late_generator_spoils_no_wait_that_meets_the_objective() {
 fn a_load_with_impossibly_long_holds_needs_no_measurement() {
     for (clients, rate, locks, says) in [
         (400, 120.0, 2, "each lock would be held for 120 % of the time"),
-        (2, 150.0, 10, "3 locks would be held at any time, and there are 2 clients to hold them"),
+        (2, 150.0, 10, "3 locks would be held at any time, but there are only 2 clients to hold them"),
     ] {
         let asked = Question { clients, ..question("wait.p99 < 60s", rate, locks) };
         let answer = answer(&asked, &Evidence::default());

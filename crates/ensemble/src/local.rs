@@ -110,7 +110,7 @@ impl Local {
             };
             let tail = local.log_tail();
             if skip + 1 < ATTEMPTS && tail.contains(TAKEN) {
-                info!("a port was taken meanwhile: starting again with other ports");
+                info!("a port was taken in the meantime: starting again with other ports");
                 skip += 1;
                 continue;
             }

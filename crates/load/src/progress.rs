@@ -134,7 +134,7 @@ pub async fn give_up(shared: &Shared) -> String {
     }
     format!(
         "no contender acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
-         how long to go on",
+         this limit",
         humantime::format_duration(limit),
         shared.gauge.waiting(),
         contenders(shared.count_own())
@@ -329,7 +329,7 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
     all
 }
 
-/// Records the longest outage on the board while polled, with signs that are only visible meanwhile.
+/// Records the longest outage on the board while polled, with signs that are visible only during it.
 pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[String]) {
     if shared.slice.is_part() {
         // A lock that looks free may be held by a contender of another worker.
@@ -376,7 +376,7 @@ async fn find_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     let silent = join_all(servers.iter().map(|server| async move {
         match admin::srvr(server, ANSWERS_WITHIN).await {
             Ok(Some(_)) => None,
-            Ok(None) => Some(format!("{server} was not serving meanwhile: it had no quorum")),
+            Ok(None) => Some(format!("{server} did not serve during that time: it had no quorum")),
             Err(why) => Some(format!("{server} did not answer meanwhile ({why})")),
         }
     }));
@@ -391,7 +391,7 @@ fn needs_explanation(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
-/// The longest outage, if it requires an explanation, with signs of its cause: signs seen meanwhile, the trial's
+/// The longest outage, if it requires an explanation, with signs of its cause: signs seen during it, the trial's
 /// servers, and the number of requests that lost their connection.
 pub fn longest_standstill(
     shared: &Shared,

@@ -297,7 +297,7 @@ impl<'a> Conductor<'a> {
     fn too_far_apart(&self, spread: &Result<Duration, String>) -> Option<String> {
         let spread = match spread {
             Ok(spread) => *spread,
-            Err(why) => return Some(format!("it is not known how far apart the workers began: {why}")),
+            Err(why) => return Some(format!("the spread of the workers' starts is unknown: {why}")),
         };
         let shortest = shortest_phase(&self.shared.spec)?;
         (spread > shortest.mul_f64(SPREAD_AT_MOST)).then(|| {

@@ -208,7 +208,7 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     } else if changes && peak >= 1.0 {
         (
             format!("{} at the peak, while the queue grows", at(offered.peak_rate, peak)),
-            "lower the rate or hold shorter, unless overload is the point",
+            "lower the rate or shorten the hold, unless overload is the point",
         )
     } else if mean >= NEAR_SATURATION {
         (

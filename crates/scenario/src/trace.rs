@@ -55,7 +55,7 @@ impl TraceBuilder {
         let before = self.arrivals.last().map_or(0, |last| last.at_us);
         let Some(since) = at_us.checked_sub(self.first_us).filter(|since| *since >= before) else {
             return Err(format!(
-                "line {line}: its time is before that of the line before; sort the lines by time"
+                "line {line}: its time is earlier than that of the previous line; sort the lines by time"
             ));
         };
         within_a_week(line, since)
@@ -350,8 +350,8 @@ mod tests {
             ("time\n5000000000\n", "line 2: time `5000000000` has no unit; name it: --time-unit"),
             ("time,lok\n0,1\n", "line 1: unknown column `lok`; did you mean `lock`?"),
             ("time,time\n0,1\n", "line 1: two columns are named `time`"),
-            ("time\n0\n\n1\n0.5\n", "line 5: its time is before that of the line before; sort"),
-            ("time\n5\n4\n", "line 3: its time is before"),
+            ("time\n0\n\n1\n0.5\n", "line 5: its time is earlier than that of the previous line; sort"),
+            ("time\n5\n4\n", "line 3: its time is earlier"),
             (
                 "time\n-1\n",
                 "line 2: time `-1` is neither a number of seconds nor a duration; write e.g. 1.25",

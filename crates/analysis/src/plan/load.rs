@@ -176,7 +176,7 @@ impl PlannedLoad {
         let clients = self.sessions();
         (held >= clients as f64).then(|| {
             format!(
-                "{} locks would be held at any time, and there are {clients} clients to hold them",
+                "{} locks would be held at any time, but there are only {clients} clients to hold them",
                 number(held)
             )
         })

@@ -164,7 +164,7 @@ pub(super) fn servers(source: &Source<'_>) -> Table {
         .table("Server counters", 2, &source.view.cells)
         .noted(
             "Growth of all servers' own counters (mntr) over a trial, per acquisition of the whole trial, including pings and \
-             the opening of sessions. Servers that restarted meanwhile are left out.",
+             the opening of sessions. Servers that restarted during the trial are left out.",
         );
     let is_measured = |row: &Vec<Value>| row[2..].iter().any(|value| !value.is_not_measured());
     let is_shown = table.rows.iter().any(is_measured);
