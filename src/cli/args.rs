@@ -451,7 +451,7 @@ pub struct ExploreArgs {
     /// Where to put the cases and pictures of findings
     #[arg(long, short, value_name = "DIR", default_value = "explored")]
     pub out: PathBuf,
-    // A local ensemble has one server unless --servers says otherwise.
+    // A local ensemble has one server unless --servers is given.
     #[command(flatten)]
     pub place: PlaceArgs,
     #[command(flatten)]
@@ -590,7 +590,7 @@ pub struct DriverCheckArgs {
     /// Number of contenders that compete for the lock while its exclusion is checked
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub contenders: u16,
-    // A local ensemble has one server unless --servers says otherwise.
+    // A local ensemble has one server unless --servers is given.
     #[command(flatten)]
     pub place: PlaceArgs,
     #[command(flatten)]

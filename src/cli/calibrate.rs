@@ -111,7 +111,7 @@ async fn measure(
     let measured = tokio::select! {
         measured = measuring.as_mut() => measured,
         why = alarm.alarm() => {
-            // Its sessions are closed before the nodes are removed.
+            // The calibration's sessions are closed before the nodes are removed.
             ends.cancel();
             let _ = measuring.as_mut().await;
             Err(Error::Environment(why))

@@ -476,7 +476,7 @@ mod tests {
         series.run("002", &(), |_| Ok(Command::new("false")), &stop).await.unwrap();
         let path = series.path().to_owned();
         drop(series);
-        // When it is resumed
+        // When the series is resumed
         let mut series = Series::open(&opening(parent.path(), Some(&path), "x\ny")).unwrap();
         // Then the first run is as it was, and the second is tried again, under a new name
         let again = series.run("001", &(), must_not_run, &stop).await.unwrap();

@@ -392,7 +392,7 @@ fn leave() -> Result<(), String> {
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("{file} cannot be written: {error}"))
     };
-    // A process that gave up setgroups may map its own group.
+    // A process that has renounced setgroups may map its own group.
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
     write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))?;

@@ -4,13 +4,13 @@
 //! Contenders' beliefs can be wrong in both directions. The servers' transaction logs cannot: they record when each node was
 //! deleted, by its holder or with its session. There are two checks.
 //!
-//! By transactions ([`LockHolds`]): a contender that learns from a reply that it holds does so as of some transaction. That
-//! transaction must not precede the deletion of an earlier holder's node. No clock is involved, and no overlap is too short to be
-//! detected.
+//! By transactions ([`LockHolds`]): a contender that finds in a reply that it holds does so as of some transaction.
+//! That transaction must not precede the deletion of an earlier holder's node. No clock is involved, and no overlap is
+//! too short to be detected.
 //!
 //! By the clock ([`NodeHolds`]): the servers run on this host and stamp transactions with its clock, so their times are
-//! comparable with those of the contenders. A contender learns of a deletion only after its proposal, so a correct lock
-//! never enters before it.
+//! comparable with those of the contenders. A contender is notified of a deletion only after its proposal, so a correct
+//! lock never enters before it.
 //!
 //! Ensembles can lose transactions. A follower that recorded a new epoch, but not yet the transactions sent for it, may be
 //! elected. All others then discard acknowledged transactions (ZOOKEEPER-4643, -4646). A node that disappeared without being

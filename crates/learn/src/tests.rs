@@ -450,7 +450,7 @@ fn scenario_has_the_timeout_of_the_requests_that_were_given_up() {
     assert!(written[0].learned.contains(&"a timeout of 100 ms".to_owned()), "{written:?}");
     let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
     assert!(scenario.contains("acquire_timeout = \"100000us\"\n"), "{scenario}");
-    // Their holds are unknown, so they are drawn.
+    // The holds of abandoned requests are unknown, so they are drawn.
     let arrivals = fs::read_to_string(directory.path().join("arrivals.csv")).unwrap();
     assert!(arrivals.starts_with("time,lock,hold\n0.000,0,298000us\n0.005,0,\n"), "{arrivals}");
 }

@@ -100,7 +100,7 @@ impl Attribution {
 
 fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
     match (notification.kind, &notification.armed) {
-        // Its owner has advanced from the queue to the lock itself, or has stopped waiting.
+        // The node's owner has advanced from the queue to the lock itself, or has stopped waiting.
         (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&notification.path) => Cause::Departure,
         (EventKind::NodeDeleted, _) => match sequence_of(&notification.path) {
             Some(number) => release_or_departure(lock_state, number),

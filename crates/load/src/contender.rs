@@ -506,7 +506,7 @@ impl Contender {
         };
         let mut ended = HoldEnd::Whole;
         let end = async {
-            // A contender that was paused first completes its next step, and learns of the event afterwards.
+            // A contender that was paused first completes its next step, and is notified of the event afterwards.
             ended = tokio::select! {
                 biased;
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
@@ -637,7 +637,7 @@ async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
     if shared.has_faults() { control.crashes.due(doing).await } else { std::future::pending().await }
 }
 
-/// Runs work and reports whether it ever waited, so that others could run meanwhile.
+/// Runs work and reports whether it ever waited, so that others could run during the wait.
 async fn with_wait_flag<F: Future>(work: F) -> (F::Output, bool) {
     let mut work = pin!(work);
     let mut waited = false;

@@ -1,7 +1,7 @@
 //! A resource guarded by a lock. It rejects writes with a token older than the newest so far.
 //!
-//! Every holder writes when it enters and before it leaves. A lock with expiring sessions cannot exclude a holder that does not
-//! know of its expiry yet; the resource can.
+//! Every holder writes when it enters and before it leaves. A lock with expiring sessions cannot exclude a holder that
+//! has not noticed its expiry yet; the resource can.
 //!
 //! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed locks" (2016): the
 //! first write with a new token excludes the old holder.

@@ -517,7 +517,7 @@ impl Recorder {
     pub fn write_unserved(&self, attempt: &Attempt, now: Stamp) {
         let mut recorder = self.observation.recorder.borrow_mut();
         if self.shared.signals.drain.is_cancelled() {
-            // A cancelled contender may run before the recorder learns that the phase is over.
+            // A cancelled contender may run before the recorder is notified that the phase is over.
             recorder.set_window(*self.shared.signals.window.borrow());
         }
         match attempt.served {

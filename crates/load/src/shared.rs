@@ -99,7 +99,7 @@ pub struct Board {
     pub looking: AtomicU64,
     /// First breach of the protocol by a server.
     pub breach: OnceLock<String>,
-    /// Times at which contenders learned that a connection was gone or a session had ended, in trials that keep
+    /// Times at which contenders noticed that a connection was gone or a session had ended, in trials that keep
     /// evidence.
     pub losses: Mutex<Vec<(Stamp, history::SessionState)>>,
 }

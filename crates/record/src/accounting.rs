@@ -199,7 +199,7 @@ fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
     cost.map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
 }
 
-/// Sum over all servers; `None` if a server did not answer or restarted meanwhile.
+/// Sum over all servers; `None` if a server did not answer, or restarted in between.
 fn summed(servers: &[ServerCounters], key: &str) -> Option<u64> {
     deltas(servers, key).map(|deltas| deltas.iter().sum())
 }

@@ -95,7 +95,7 @@ pub struct OfferedPreview {
     pub arrivals: f64,
     /// Share of time for which the busiest lock is held: its arrivals per second times the mean hold, without handoffs.
     pub utilisation: f64,
-    /// That share at the highest rate.
+    /// The share at the highest rate.
     pub peak_utilisation: f64,
 }
 

@@ -260,8 +260,8 @@ fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
     }
 }
 
-/// Reports every key that is neither in the section nor among these parameters; `owner` may know where it belongs. A misspelt
-/// key's value is kept under the intended name, so that its mistakes are reported, too.
+/// Reports every key that is neither in the section nor among these parameters; `owner` may return where it belongs. A
+/// misspelt key's value is kept under the intended name, so that its mistakes are reported, too.
 pub(super) fn known_keys<'a>(
     section: Section,
     table: &DeTable<'a>,

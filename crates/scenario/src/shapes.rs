@@ -33,7 +33,7 @@ pub(super) enum Shape {
     /// thousand times the median
     #[schemars(extend("x-example" = r#"{ log-normal = { median = "5ms", sigma = 0.5 } }"#))]
     LogNormal { median: Drawn, sigma: Is<Number<0, { 3 * ONE }>> },
-    /// one of these, each as often as the others: 1 to 1000 durations
+    /// one of these, all equally likely: 1 to 1000 durations
     #[schemars(extend("x-example" = r#"{ measured = ["3ms", "5ms", "40ms"] }"#))]
     Measured(#[schemars(length(min = 1, max = 1000))] Vec<Drawn>),
 }

@@ -88,8 +88,8 @@ impl Target {
         Ok(Session::new(client, observed, self.access.has_identity()))
     }
 
-    /// Expires a session from outside: another connection takes it over and closes it. Returns when a server has confirmed the
-    /// end: it answered the close, or no longer knows the session.
+    /// Expires a session from outside: another connection takes it over and closes it. Returns when a server has
+    /// confirmed the end: it answered the close, or the session no longer exists.
     ///
     /// Source: the tests of Java's Curator and of Python's kazoo expire sessions this way.
     ///

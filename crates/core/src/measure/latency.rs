@@ -6,9 +6,9 @@
 //! to have lasted that long ended there. If the longest waits were not served, the percentiles beyond them
 //! have no value, only a lower bound.
 //!
-//! A wait that began before the measured phase is known only because it had not ended by then, so long waits
-//! are overrepresented. It counts from the length that it had when the phase began (delayed entry), and says
-//! nothing about shorter waits.
+//! A wait that began before the measured phase is known only because it had not ended by then, so long waits are
+//! overrepresented. It counts from the length that it had when the phase began (delayed entry), and contains no
+//! information about shorter waits.
 //!
 //! Sources: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958; W. Y.
 //! Tsai, N. P. Jewell and M. C. Wang, A note on the product-limit estimator under right censoring and left

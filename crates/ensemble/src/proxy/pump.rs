@@ -1,7 +1,7 @@
 //! One direction of one connection: reads, delays if necessary, writes.
 //!
-//! Data that need not wait are written straight from the read buffer, without another wake-up. Data that must wait go into a
-//! queue, which knows when each part is due.
+//! Data that need not wait are written straight from the read buffer, without another wake-up. Data that must wait go
+//! into a queue, which stores the due time of each part.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;

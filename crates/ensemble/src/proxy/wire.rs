@@ -339,7 +339,8 @@ impl WireState {
                     self.happens(Event::Created, path, WireChange { zxid, released: None });
                 }
                 Operation::Delete(path) => {
-                    // Its owner may be in a later cycle by now; the node's record shows whether it held the lock.
+                    // The node's owner may be in a later cycle by now; the node's record shows whether it held the
+                    // lock.
                     let released = by_release(of.nodes.remove(&path).unwrap_or(of.holds));
                     self.children_change(&path, zxid, released);
                     self.happens(Event::Deleted, path, WireChange { zxid, released });

@@ -64,7 +64,7 @@ pub struct Processes {
 
 /// A contender's session in a driver's process.
 pub struct Link {
-    /// Number under which the driver knows the session.
+    /// Number that identifies the session to the driver.
     number: usize,
     process: Arc<Process>,
     abilities: Abilities,

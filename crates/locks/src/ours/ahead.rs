@@ -1,5 +1,5 @@
-//! `ahead`: each waiter watches the two nodes before it, and so knows in advance when the next release admits
-//! it.
+//! `ahead`: each waiter watches the two nodes before it. The deletion of the farther node announces that the
+//! next release admits the waiter.
 
 use crate::after::{After, DirectoryDeleted, GOES_ON_BY_ONE_NODE, OwnNodeDeleted, WithoutNode};
 use crate::curator::queue::DATA;

@@ -51,8 +51,8 @@ fn families(document: &CiReport) -> Families {
     families
 }
 
-/// Turns OpenMetrics text into Prometheus' older text format. It describes a counter by the name of its samples, with `_total`, and
-/// knows neither units nor an end mark.
+/// Turns OpenMetrics text into Prometheus' older text format. That format describes a counter by the name of its
+/// samples, with `_total`, and has neither units nor an end mark.
 pub fn plain(text: &str) -> String {
     let counters: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
