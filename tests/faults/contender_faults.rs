@@ -283,7 +283,7 @@ async fn holder_that_listens_stops_when_its_session_has_ended_and_another_contin
     let [(told, left), (_, stayed), (thawed, woke)] = times[..] else { panic!("{times:?}") };
     assert!(told < 400_000 && left < 400_000, "{times:?}");
     assert!((400_000..1_600_000).contains(&stayed), "{times:?}");
-    // And a frozen one learns of it only when it resumes
+    // And a frozen holder notices the end only when it resumes
     assert!(thawed > 1_000_000 && woke > 1_000_000, "{times:?}");
 }
 

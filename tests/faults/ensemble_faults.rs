@@ -31,7 +31,7 @@ async fn paused_leader_is_silent_and_does_not_lead_once_resumed() {
     let local = breakable::plain().await;
     let first = local.leader_and_epoch().await.unwrap();
     assert!(local.is_silent(first.server).await.is_err());
-    // When it is paused
+    // When the leader is paused
     local.pause(first.server).await.unwrap();
     let seen = local.is_silent(first.server).await.unwrap();
     assert!(seen.contains("is stopped") && seen.contains("did not answer"), "{seen}");
@@ -53,7 +53,7 @@ async fn cleanly_stopped_server_keeps_its_data_and_appends_to_its_log() {
     let server = a_follower(&local).await;
     let log = local.directory().join(format!("logs/server-{server}.log"));
     let before = std::fs::read_to_string(&log).unwrap();
-    // When it is asked to end, even while it is paused
+    // When the server is asked to end, even while it is paused
     local.pause(server).await.unwrap();
     local.stop(server).await.unwrap();
     local.is_down(server).await.unwrap();
@@ -78,7 +78,7 @@ async fn wiped_follower_fetches_everything_from_the_leader() {
     local.wipe(server).await.unwrap();
     assert!(!data.join("version-2").exists());
     assert_eq!(std::fs::read_to_string(data.join("myid")).unwrap(), server.to_string());
-    // When it is started
+    // When the follower is started
     local.start(server).await.unwrap();
     whole(&local).await;
     // Then the follower has the leader's data
@@ -104,7 +104,7 @@ async fn only_a_server_that_ends_by_itself_is_reported() {
     let told =
         until("the end is told", || async { local.ended().ok_or_else(|| "not told".to_owned()) }).await;
     assert!(told.contains("server 2 ended"), "{told}");
-    // Then it can be started again, and is no longer reported
+    // Then the server can be started again, and is no longer reported
     local.start(2).await.unwrap();
     assert_eq!(local.ended(), None);
     local.start(1).await.unwrap();
@@ -116,7 +116,7 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
     // Given a server that is down
     let local = breakable::plain().await;
     local.kill(1).await.unwrap();
-    // When it is started, and stopped as soon as its process exists
+    // When the server is started, and stopped as soon as its process exists
     let stopped = async {
         until("its process is there", || async {
             if local.is_running(1).await { Ok(()) } else { Err("not yet".to_owned()) }
@@ -152,13 +152,13 @@ async fn impossible_actions_return_a_reason_and_a_server_starts_once_its_taken_p
     // Given another listener on its port
     let other = std::net::TcpListener::bind(&local.addresses()[0]).unwrap();
     assert!(local.is_down(1).await.unwrap_err().contains("another program listens"));
-    // When it is started, and the port becomes free
+    // When the server is started, and the port becomes free
     let shared = Arc::clone(&local);
     let start = tokio::spawn(async move { shared.start(1).await });
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!start.is_finished() && !local.is_running(1).await);
     drop(other);
-    // Then it runs
+    // Then the server runs
     start.await.unwrap().unwrap();
     until("it serves", || local.serves(1)).await;
 }

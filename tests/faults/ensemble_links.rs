@@ -51,7 +51,7 @@ async fn isolated_leader_is_replaced_and_follows_once_it_is_back() {
     let first = local.leader_and_epoch().await.unwrap();
     until("all reach each other", || local.all_reach()).await;
     assert!(local.is_isolated(first.server).await.is_err());
-    // When it is taken off the network
+    // When the leader is taken off the network
     local.isolate(first.server).await.unwrap();
     // Then no packet reaches it, its process lives on, and another server leads
     local.is_isolated(first.server).await.unwrap();

@@ -113,7 +113,7 @@ impl Broken {
     async fn grant_the_next(&self, session: &Session, node: &QueueNode) -> Result<(), Failure> {
         let names = session.get_children(&self.lock).await?;
         if let Ok(Some(next)) = node.next_behind(&names) {
-            // Its node may have disappeared meanwhile.
+            // The next contender's node may have disappeared in the meantime.
             let _ = session.set_data(&format!("{}/{next}", self.lock), b"go").await;
         }
         Ok(())

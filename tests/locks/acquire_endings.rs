@@ -109,7 +109,7 @@ fn lost_delete_of_a_timed_out_acquire_is_resent() {
 fn atomic_multi_does_not_create_containers() {
     behind_wire(async |scene, proxy| {
         let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
-        // When it creates its members
+        // When the lock creates its members
         let held = one.acquire(Mode::Write).await.unwrap();
         let made = |kind| proxy.requests().iter().filter(|request| request.kind == kind).count();
         // Then none of them is a container, which servers remove when it is empty

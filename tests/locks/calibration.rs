@@ -131,7 +131,7 @@ async fn timings_of_a_calibration_are_consistent() {
     setup.calibrate(exactly(40, 40, 1), &never).await.unwrap();
     let second = Setup { workspace: setup.workspace.clone(), ..setup };
     let place = second.workspace.place("again").await.unwrap();
-    // When it has measured
+    // When the calibration has measured
     let measured = calibrate(second.site(&place), exactly(40, 60, 2), &never).await.unwrap();
     // Then the calibration has exactly these numbers
     assert!(measured.missing.is_empty(), "{:?}", measured.missing);

@@ -106,7 +106,7 @@ fn two_consecutive_calibrations_of_one_ensemble_give_the_same_floor() {
         println!("uncontended {}, handoff {}", floor["uncontended"]["p50_us"], floor["handoff"]["p50_us"]);
         floor["handoff"]["p50_us"].as_f64().unwrap()
     };
-    // When it is calibrated repeatedly
+    // When the ensemble is calibrated repeatedly
     let mut floors = vec![calibrate()];
     let agree = |floors: &[f64]| floors.windows(2).any(|pair| (pair[0] / pair[1] - 1.0).abs() < 0.1);
     while !agree(&floors) && floors.len() < TRIES {

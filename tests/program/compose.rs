@@ -307,7 +307,7 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     let bench = Bench::new();
     let Some(image) = suite_image(&bench) else { return };
     let image = image.as_str();
-    // When it runs as its own user, who is not root, and keeps its results in its own volume
+    // When the image runs as its own user, which is not root, and keeps its results in its own volume
     let user = docker(&["image", "inspect", "--format", "{{.Config.User}}", image]);
     assert!(!matches!(user.trim().split(':').next(), None | Some("" | "0" | "root")), "{user}");
     let container = format!("zklockbench-test-{}", std::process::id());

@@ -92,7 +92,7 @@ fn every_reader_refuses_every_hostile_directory_within_a_second() {
         for (_, arguments) in readers.filter(|(number, _)| depth::is_long() || (number + at) % 3 == 0) {
             // When the directory is read
             let ended = measured(bench.command(&arguments));
-            // Then it is refused at once, with little memory, and with the name of the file
+            // Then the directory is refused at once, with little memory, and with the name of the file
             let case = format!("{what}: {}: {}", arguments[0], ended.said);
             assert_eq!(ended.code, Some(2), "{case}");
             assert!(ended.worked < WITHIN, "{:?}: {case}", ended.worked);
@@ -113,7 +113,7 @@ fn a_plan_and_a_calibration_that_are_links_are_refused() {
     {
         let place = tempfile::tempdir().unwrap();
         let dir = place.path().to_str().unwrap();
-        // It looks like a file to a reader that follows links
+        // A link to a file looks like a file to a reader that follows links
         fs::write(place.path().join("elsewhere"), "{}").unwrap();
         symlink("elsewhere", place.path().join(file)).unwrap();
         for arguments in self::readers(dir).iter().filter(|one| readers.contains(&one[0])) {
@@ -214,7 +214,7 @@ fn text_in_a_history_or_run_is_escaped() {
         (vec!["baseline", "add", dir, "--commit", "abc"], vec![]),
         (vec!["articles", dir], vec![]),
     ] {
-        // When they are shown
+        // When the results are shown
         let output = bench.output(&arguments);
         // Then the output is only text, and its only verdict is the program's own
         for said in [&output.stdout, &output.stderr] {

@@ -163,7 +163,7 @@ fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
             let made = killed_during(card, &bench, &["--servers", "3", "--data-dir", "data"]);
             assert_eq!(made.interface.is_some(), needs_links(card), "{}", card.name);
             assert!(made.processes.len() > 1, "{}: {:?}", card.name, made.processes);
-            // Its data remain, but the previous run's data are gone, as are its results.
+            // The run's data remain, but the previous run's data and results are gone.
             assert_eq!(entries(&bench.path("data")).len(), 1, "{}", card.name);
             assert_eq!(entries(&bench.path("results")).len(), 1, "{}", card.name);
         }

@@ -177,7 +177,7 @@ fn an_interrupt_during_the_verification_keeps_the_answer() {
     };
     eventually("it verifies", Duration::from_secs(60), verifies);
     std::thread::sleep(Duration::from_secs(1));
-    // When it is interrupted
+    // When the plan is interrupted
     signal(child.id(), Signal::INT);
     let output = child.wait_with_output().unwrap();
     // Then the answer is printed and stored, with a note that it was not verified

@@ -303,7 +303,7 @@ fn a_run_is_resumed_by_one_process_with_its_original_options() {
     let (code, said) = resumed.end();
     assert!(matches!(code, Some(0 | 4)), "{said}");
     assert!(said.contains("of 6 trials exist"), "{said}");
-    // Its record, its summary and its page state that, and all trials have a history
+    // The run's record, summary and page state that the run was resumed, and all trials have a history
     let stored = zklockbench_results::read(Path::new(name)).unwrap();
     assert_eq!(stored.run.segments.len(), 2);
     assert!(stored.run.segments[0].outcome.why.as_ref().unwrap().contains("killed"));

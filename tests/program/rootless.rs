@@ -177,7 +177,7 @@ fn without_user_namespaces_validate_warns_and_run_refuses() {
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&stdout(&validated)).unwrap();
     assert!(shown["not_here"].as_str().unwrap().starts_with(why), "{shown}");
-    // When it is run anyway
+    // When the scenario is run anyway
     let run = forbidden.run(&ordinary, &["run", "scenario.toml", "--data-dir", "data"]);
     // Then nothing is started
     assert_eq!(run.status.code(), Some(3), "{}", stderr(&run));

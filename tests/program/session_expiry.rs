@@ -62,7 +62,7 @@ async fn a_multi_that_failed_created_nothing_in_the_servers_log() {
     let client = target.client(Duration::from_secs(10)).await.unwrap();
     let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client.create("/l", &[], &persistent).await.unwrap();
-    // Its create is in the log as requested.
+    // The multi's create is in the log as requested.
     let mut multi = client.new_multi_writer();
     multi.add_create("/l/failed", &[], &persistent).unwrap();
     multi.add_delete("/l/missing", None).unwrap();

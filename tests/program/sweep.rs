@@ -68,7 +68,7 @@ fn a_killed_sweep_resumes_without_repeating_points() {
         let _ = fs::remove_file(directory.join(link));
         symlink(&far, directory.join(link)).unwrap();
     }
-    // When it is resumed
+    // When the sweep is resumed
     let words: Vec<&str> = typed.split(' ').chain(["--resume", directory.to_str().unwrap()]).collect();
     let output = bench.drawn(&words);
     went_through(&output);

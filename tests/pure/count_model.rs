@@ -240,7 +240,7 @@ impl World {
         self.numbered(nodes) & (bit(own) - 1)
     }
 
-    /// Those of these nodes that belong to readers.
+    /// The nodes among these that belong to readers.
     fn of_readers(&self, reads: [bool; CLIENTS], nodes: u16) -> u16 {
         let is_readers = |node: &u8| matches!(self.made[usize::from(*node)], Owner::Client { number, .. } if reads[usize::from(number)]);
         nodes & (0..self.made.len() as u8).filter(is_readers).fold(0, |all, node| all | bit(node))

@@ -35,7 +35,7 @@ fn a_directory_of_schema_2_is_read_and_rejudged_to_its_recorded_verdict() {
     assert_eq!(recorded, ["held", "violated"]);
     // Values that were not recorded yet are missing instead of zero
     assert!(stored.trials.iter().all(|trial| trial.herd.is_none()));
-    // When it is judged again
+    // When the run is judged again
     let mut trials = stored.trials.clone();
     trials.iter_mut().for_each(zklockbench_judge::judge);
     // Then each verdict equals the recorded one, part by part

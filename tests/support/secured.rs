@@ -113,7 +113,7 @@ pub fn handshakes(directory: &Path, file: &str) -> Secured {
     let address = format!("127.0.0.1:{}", free_port());
     let mut command = Command::new("openssl");
     command.args(["s_server", "-quiet", "-accept", &address, "-cert", file, "-key", file]);
-    // It ends with its input.
+    // The server ends when its input ends.
     command.current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let process = Bounded(command.spawn().unwrap());
     let begun = Instant::now();

@@ -34,8 +34,8 @@ fn header(line: &str) -> Value {
 fn events(line: &str) -> Vec<Value> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let Some((called, answered)) = words[0].split_once('-') else { return vec![event(&words)] };
-    // Fields that only the reply can know are left out of the call, and fields that only the caller knows are left out
-    // of the reply.
+    // Fields known only from the reply are left out of the call, and fields known only to the caller are left out of
+    // the reply.
     let with = |word: &str, is_call: bool| match word.split_once('=').map(|(field, _)| field) {
         Some("session" | "clock" | "depth" | "mode" | "leases") => true,
         Some("token") if words[2] == "write" => true,

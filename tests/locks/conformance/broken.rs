@@ -23,7 +23,7 @@ fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
         holder.release(held).await.unwrap();
         second.serve().await;
         let (mut holder, held) = third.over().await;
-        // When it releases while the waiter behind it is cut off
+        // When the third contender releases while the waiter behind it is cut off
         proxy.cut();
         holder.release(held.unwrap()).await.unwrap();
         runtime::sleep(SETTLE).await;
@@ -63,13 +63,13 @@ fn curator_policy_decides_whether_a_lost_create_is_searched() {
             let proxy = Proxy::before(crate::support::ensemble::shared());
             let (connect, params) = (&proxy.connect, params.collect());
             let contender = Contender::by_with(connect, "curator-mutex", &params, &scene).await;
-            // When the reply to its create is lost
+            // When the reply to a contender's create is lost
             proxy.mute();
             let acquiring = Waiting::start(contender, Mode::Write);
             scene.has_nodes(1).await;
             proxy.cut();
             proxy.mend();
-            // Then it finds its node and holds by it, or fails and deletes that node in the background
+            // Then the contender finds its node and holds by it, or fails and deletes that node in the background
             let (contender, held) = acquiring.over().await;
             if again {
                 let held = held.unwrap_or_else(|error| panic!("{word}: {error}"));
@@ -118,7 +118,7 @@ fn apache_write_lock_checks_again_after_a_reconnect() {
         proxy.mend();
         settled([&waiting]).await;
         holder.release(held).await.unwrap();
-        // Then it has checked once more than usual
+        // Then the waiter has checked once more than usual
         let look = ["exists", "get_children", "exists_watch"];
         let sent = waiting.serve().await.kinds();
         let looks = sent.windows(look.len()).filter(|window| *window == look).count();

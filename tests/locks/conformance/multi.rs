@@ -131,7 +131,7 @@ fn token_of_atomic_multi_is_the_zxid_of_its_create() {
     behind_wire(async |scene, proxy| {
         let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
         let mut last = 0;
-        // When it joins, joins after everything was deleted so that numbers start over, and joins without a
+        // When a contender joins, joins after everything was deleted so that numbers start over, and joins without a
         // reply
         for way in ["at first", "deleted", "reply lost"] {
             match way {

@@ -42,7 +42,7 @@ fn node_with_an_owner_id_is_recognised_after_a_lost_reply() {
             let held = one.acquire(Mode::Write).await.unwrap();
             one.release(held).await.unwrap();
             let sent = one.trace.borrow().len();
-            // When the reply to its create is lost
+            // When the reply to a contender's create is lost
             proxy.strike(Fate::ReplyLost, CREATE2, 1);
             let held = one.acquire(Mode::Write).await.unwrap();
             one.release(held).await.unwrap();

@@ -288,7 +288,7 @@ pub const PAIRS: &[Pair] = &[
         name: "curator-multi",
         ours: "curator-multi",
         original: "InterProcessMultiLock",
-        // Its background thread deletes one member's node while it acquires the next, in no certain order.
+        // The original's background thread deletes one member's node while it acquires the next, in no certain order.
         skips: &["creates exhausted"],
         differs: &[
             ("create's reply lost", TOKEN),
@@ -352,7 +352,7 @@ pub const PAIRS: &[Pair] = &[
         may_match: &[
             CLOSES,
             MayMatch {
-                // Its delete, unless the connection is still broken by then.
+                // The original's delete, unless the connection is still broken by then.
                 events: &["watch's reply lost"],
                 shown: &["-- failed"],
                 other: &["delete temp1", "-- failed"],
@@ -372,7 +372,7 @@ pub const PAIRS: &[Pair] = &[
             ("watch's reply lost", "the class waits to the end of its limit or returns as if that were over"),
             ("delete's reply lost", "The class only prints a failed release; here it is reported."),
         ],
-        // Its exists, unless the connection is still broken by then.
+        // The original's exists, unless the connection is still broken by then.
         may_match: &[
             MayMatch {
                 events: &["create's reply lost"],
