@@ -51,7 +51,7 @@ fn at_most_one_of_ten_equal_pairs_is_a_false_alarm_and_a_real_cost_is_always_fou
         let alike = run("alike", LOAD, &[]);
         let held = run("held", LOAD, &["--set", "hold=24ms"]);
         let late = run("late", &format!("{LOAD}{DELAYED}"), &[]);
-        // Then each is reported correctly
+        // Then each comparison has the correct result
         alarms += usize::from(regressed(&bench, &base, &alike));
         longer += usize::from(regressed(&bench, &base, &held));
         delayed += usize::from(regressed(&bench, &base, &late));

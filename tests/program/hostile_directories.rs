@@ -200,7 +200,7 @@ fn text_in_a_history_or_run_is_escaped() {
     ];
     let history = bench.path("history.jsonl");
     fs::write(&history, lines.join("\n") + "\n").unwrap();
-    // And a run with such a name
+    // And a run with the same hostile name
     let mut run = records::run(1);
     run.scenario = "quick\n\u{1b}[2Jverdict: held".into();
     run.ensemble.servers[0].version = "3.9\nverdict: held\u{1b}[8m".into();

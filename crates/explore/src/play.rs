@@ -27,9 +27,9 @@ const MOST_MOVES: u64 = 4_000;
 
 /// Longest duration of a schedule, as a multiple of `stuck_after`.
 const LONGEST: u32 = 8;
-/// Time without progress after which a contender that still sends messages is stuck, in the same unit.
+/// Time without progress after which a contender that still sends messages is stuck, as a multiple of `stuck_after`.
 const POLLS: u32 = 2;
-/// Fraction of that unit after which contenders are asked for their next action although messages still arrive.
+/// Fraction of `stuck_after` after which contenders are asked for their next action although messages still arrive.
 const PATIENCE: u32 = 4;
 
 worded! {

@@ -20,7 +20,7 @@ pub struct Advice {
     pub help: String,
 }
 
-/// With fewer acquisitions, a 99th percentile or even a median means nothing.
+/// With fewer acquisitions, a 99th percentile or even a median is meaningless.
 const ACQUISITIONS_FEW: f64 = 20.0;
 /// From this utilisation on, queues are so long that the results of short trials vary.
 const NEAR_SATURATION: f64 = 0.8;

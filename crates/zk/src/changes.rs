@@ -131,7 +131,7 @@ impl Latest {
     }
 }
 
-/// Number of changes whose waiters are counted simultaneously. The count of an older change would restart at 1.
+/// Number of changes whose waiters are counted simultaneously. For an older change, the count would restart at 1.
 const REMEMBERED: usize = 1 << 10;
 
 /// Counts the notified waiters for each change of one lock. Shared by all contenders of a process, and

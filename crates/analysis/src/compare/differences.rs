@@ -124,7 +124,7 @@ pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     found
 }
 
-/// A run compared with itself agrees in everything, which shows nothing.
+/// A run compared with itself always agrees, which proves nothing.
 fn same_run(base: &Side, new: &Side) -> Option<Difference> {
     let both = base.runs.iter().find_map(|one| {
         let is_same = |other: &&Loaded| other.stored.run.digest == one.stored.run.digest;

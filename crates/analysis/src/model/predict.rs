@@ -186,7 +186,7 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     let handoff = Handoff { first: mean, each_more, ..shape(trial) };
     let alone = near.iter().find_map(|one| one.uncontended.as_ref());
     let mut locks = locks(trial, handoff, case, alone);
-    // Conditions that slow down handoffs beyond those of that trial slow down the rest, too.
+    // Conditions that slow down handoffs beyond the conditions of the trial slow down the rest, too.
     let own = trial.handoff.mean() / fit.mean(trial.waiting, trial.rate).max(1e-9);
     let slower = mean / (fit.mean(1.0, trial.rate) * own).max(1e-9);
     locks.uncontended = locks.uncontended.scaled(slower);

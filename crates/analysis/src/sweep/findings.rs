@@ -48,7 +48,7 @@ pub enum Edge {
 pub enum Collapse {
     /// Between two measured values.
     Between {
-        /// Last value that held; `None` if the first one already broke down.
+        /// Last value before the collapse; `None` if the lock broke down at the first value.
         held: Option<f64>,
         /// First value that broke down.
         broke: f64,

@@ -331,7 +331,7 @@ impl<'t> Reader<'t, '_> {
             if let Some((Lexeme::Times, _)) = self.peek()? {
                 self.at += 1;
                 if number <= 0.0 {
-                    return Err(self.mistake(span, "the factor is 0", "write one such as 1.2"));
+                    return Err(self.mistake(span, "the factor is 0", "write a factor such as 1.2"));
                 }
                 return Ok(Limit::Times(number, self.reference(subject)?));
             }
@@ -443,7 +443,7 @@ impl<'t> Reader<'t, '_> {
         let Some((token, span)) = self.tokens.get(self.at).cloned() else { return Ok(None) };
         match token {
             Lexeme::Stray(text) => {
-                Err(self.mistake(span, format!("{token} means nothing in a gate"), stray_help(text)))
+                Err(self.mistake(span, format!("{token} has no meaning in a gate"), stray_help(text)))
             }
             Lexeme::Unclosed(_) => {
                 let help = "close it: a label in quotes has the same quote at both ends";
