@@ -34,7 +34,9 @@ pub fn named(text: &str) -> Result<DriverCommand, String> {
     })?;
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.starts_with('-') || !name.chars().all(fine) {
-        return Err(format!("`{name}` is no driver name: use lower-case letters, digits and -, like {AS_IN}"));
+        return Err(format!(
+            "`{name}` is no driver name: use lower-case letters, digits and -, like {AS_IN}"
+        ));
     }
     let words = shlex::split(command).ok_or_else(|| format!("`{command}` has an unclosed quote"))?;
     let (program, arguments) = words.split_first().ok_or_else(how)?;

@@ -84,7 +84,7 @@ fn each_gate_is_read_or_its_mistake_is_marked_and_explained() {
 #[test]
 fn empty_texts_control_characters_and_infinite_numbers_are_refused() {
     let told = |text: &str| parse(text, anything()).unwrap_err().to_string();
-    assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` means nothing in a gate"));
+    assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` has no meaning in a gate"));
     assert!(["", "   "].iter().all(|text| told(text).starts_with("column 1: expected a metric")));
     let huge = format!("wait.p99 < {}ms", "9".repeat(400));
     assert!(told(&huge).starts_with("column 12: the number is too large"), "{}", told(&huge));

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use crate::generated_docs::scenario_keys;
 use crate::support::answered::answered;
 use crate::support::cards::CARDS;
 use crate::support::json_schema::Schema;

@@ -308,8 +308,7 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
          proved",
         fault.label
     );
-    let help =
-        "start it earlier, shorten it, fire it less often, or give a longer `duration` at the top";
+    let help = "start it earlier, shorten it, fire it less often, or give a longer `duration` at the top";
     Some(Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 

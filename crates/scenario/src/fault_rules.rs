@@ -230,8 +230,7 @@ fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option
     };
     let message =
         format!("`{name}` {when} {}, but the measured phase lasts {}", written(end), written(whole));
-    let help =
-        "start it earlier, shorten it, fire it less often, or give a longer `duration` at the top";
+    let help = "start it earlier, shorten it, fire it less often, or give a longer `duration` at the top";
     // A fault without a duration must at least begin within the phase.
     let is_late = end > whole || end == whole && said.duration.is_none();
     is_late.then(|| sink.error(value_of(fault, key), message, help))

@@ -20,7 +20,7 @@ pub fn page(locks: &[LockCard], kinds: &[FaultCard]) -> String {
         ("{kinds}", table("fault | what | target | duration", kinds.iter().map(kind))),
         ("{parameters}", parameters(kinds)),
     ];
-    tables.iter().fold(include_str!("scenario-keys.md").to_owned(), |page, (mark, table)| {
+    tables.iter().fold(include_str!("scenario-keys.txt").to_owned(), |page, (mark, table)| {
         page.replace(mark, table.trim_end())
     })
 }

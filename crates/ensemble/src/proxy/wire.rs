@@ -533,7 +533,7 @@ mod tests {
         assert_eq!((whole.apart.connects, whole.notifications.node_deleted), (2, 1));
         let mut unseen = Clients::new();
         unseen.is_notified(0, 2, "/q/n-0");
-        assert!(unseen.fan_out().is_err_and(|why| why.contains("no watch was seen")));
+        assert!(unseen.fan_out().is_err_and(|why| why.contains("its watch was not seen")));
         unseen.asks(1, 106, &text("/q"));
         assert_eq!(unseen.wire.counted().whole.other_requests["addWatch"], 1);
     }

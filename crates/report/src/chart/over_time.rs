@@ -74,7 +74,7 @@ struct Shade {
 impl Shade {
     /// Faults of these cells until `end`, the end of the chart in seconds.
     fn of(cells: &[&Cell<'_>], end: f64) -> Self {
-        // Of the first valid trial or, if there is none, the first trial.
+        // Only the first valid trial's faults are shaded; without one, the first trial's.
         let of_lock = |cell: &&Cell<'_>| cell.counting().next().map_or_else(Vec::new, |one| spans(one, end));
         let locks: Vec<Vec<Span>> = cells.iter().map(of_lock).collect();
         let labels = distinct(locks.iter().flatten().map(|span| span.label.clone()));

@@ -91,11 +91,9 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
         )
     }));
     let idle = source.stored.trials.iter().filter_map(|trial| trial.health.host_idle_share).reduce(f64::min);
-    limits.extend(
-        idle.map(|idle| {
-            format!("At its busiest, the generator's host was {} idle.", Value::Share(idle).shown())
-        }),
-    );
+    limits.extend(idle.map(|idle| {
+        format!("At its busiest, the generator's host was {} idle.", Value::Share(idle).shown())
+    }));
     std::iter::once(Block::Facts(facts)).chain(noted(limits))
 }
 
