@@ -89,6 +89,43 @@ fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
 }
 
 #[test]
+#[ignore = "long: needs prometheus-pushgateway"]
+fn pushgateway_accepts_the_metrics_of_a_run() {
+    // Given Debian's Pushgateway on a free port, and the metrics of the example run
+    let bench = Bench::with(SHORT);
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut command = Command::new("prometheus-pushgateway");
+    command.arg(format!("--web.listen-address={address}")).stderr(Stdio::null());
+    let Ok(gateway) = command.spawn().map(Bounded) else {
+        return skipped("no Pushgateway (Debian: prometheus-pushgateway)");
+    };
+    let exported = bench.output(&[
+        "export",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/results/example"),
+        "--openmetrics",
+        "metrics.txt",
+    ]);
+    assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
+    let metrics = std::fs::read_to_string(bench.path("metrics.txt")).unwrap();
+    eventually("Pushgateway answers", Duration::from_secs(30), || get(&address, "/metrics").is_some());
+    // When they are pushed as in a pipeline
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let head = format!(
+        "PUT /metrics/job/zklockbench HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        metrics.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(metrics.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let shown = get(&address, "/metrics");
+    drop(gateway);
+    // Then they are accepted, and Prometheus can read them there
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(sample(&shown.unwrap(), "zklockbench_run_info{").is_some_and(|value| value == 1.0));
+}
+
+#[test]
 #[ignore = "long: needs prometheus-node-exporter"]
 fn node_exporter_passes_on_the_metrics_of_a_run() {
     // Given the metrics of the example run, where Debian's node_exporter looks for files
