@@ -460,7 +460,8 @@ impl Play<'_, '_> {
         let nodes = self.stage.world.cast.list(&self.path).await;
         let nodes = nodes.map_err(|failure| Unexplored(failure.to_string()))?;
         let owned = nodes.iter().filter(|(_, owner)| *owner != 0);
-        let left: Vec<String> = owned.map(|(path, _)| self.stage.names.node(path)).collect();
+        let mut left: Vec<String> = owned.map(|(path, _)| self.stage.names.node(path)).collect();
+        left.sort();
         if self.stuck.is_some() || left.len() <= usually_left {
             return Ok(Aftermath { left, is_blocked: false });
         }

@@ -124,15 +124,23 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
         findings: HashMap::new(),
         unexplored: BTreeMap::new(),
     };
-    let undisturbed = search.undisturbed(site.contenders)?;
+    let undisturbed = search.undisturbed(site.contenders)?.ok_or_else(|| {
+        Error::environment("no time was left for an undisturbed run; allow more with --budget")
+    })?;
     // Delays come last: there are many, and they find the fewest failures.
     let (delays, faults): (Vec<_>, Vec<_>) = single_faults(&undisturbed.events)
         .into_iter()
         .partition(|decision| matches!(decision.act, Act::Delay { .. }));
     let mut singles = search.single_faults(site.contenders, faults)?;
     let with_a_middle =
-        if most == site.contenders { undisturbed.clone() } else { search.undisturbed(most)? };
-    search.single_faults(most, ends_of_others(&with_a_middle.events, most))?;
+        if most == site.contenders { Some(undisturbed.clone()) } else { search.undisturbed(most)? };
+    match with_a_middle {
+        Some(run) => drop(search.single_faults(most, ends_of_others(&run.events, most))?),
+        None => {
+            search.tally(NO_FAULT).unexplored += 1;
+            search.not_explored(&format!("{OUT_OF_TIME}: no fault with {most} contenders was tried"), 1);
+        }
+    }
     search.orders()?;
     singles.extend(search.single_faults(site.contenders, delays)?);
     if scope.pairs {
@@ -213,14 +221,13 @@ impl Search<'_> {
         self.pool.add(schedule, usually_left);
     }
 
-    fn undisturbed(&mut self, contenders: usize) -> Result<Outcome, Error> {
+    /// The first of the undisturbed runs; `None` if no time was left for them.
+    fn undisturbed(&mut self, contenders: usize) -> Result<Option<Outcome>, Error> {
         let mut runs = Vec::new();
         for _ in 0..UNDISTURBED {
             self.add(Schedule::undisturbed(contenders));
-            let run = self.next()?;
-            runs.push(carried_out(
-                run.ok_or_else(|| Error::environment("no time was left for an undisturbed run"))?,
-            )?);
+            let Some(run) = self.next()? else { return Ok(None) };
+            runs.push(carried_out(run)?);
         }
         let first = runs.remove(0);
         self.usually_left.insert(contenders, first.left.len());
@@ -229,7 +236,7 @@ impl Search<'_> {
             self.not_explored(&note, 1);
         }
         self.count(NO_FAULT, first.clone())?;
-        Ok(first)
+        Ok(Some(first))
     }
 
     fn single_faults(&mut self, contenders: usize, decisions: Vec<Decision>) -> Result<Vec<Outcome>, Error> {
