@@ -1,11 +1,14 @@
 //! The servers' four-letter commands: one server's reports about itself.
 
 use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
+use super::tls::Tls;
 use zklockbench_core::units::harmless_lines;
 
 /// Time after which a server without an answer counts as silent.
@@ -167,27 +170,57 @@ pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
     }
 }
 
-/// One server's reply to a command, whatever it is.
+/// TLS with the servers, whose TLS ports take commands only inside TLS. A process works with one ensemble.
+static TLS: OnceLock<Tls> = OnceLock::new();
+
+/// Sends all later commands of this process inside TLS.
+pub fn speak_tls(tls: &Tls) {
+    let _ = TLS.set(tls.clone());
+}
+
+/// One server's whole reply to a command, whatever it is.
 pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Result<String> {
+    let (heard, ended) = hear(address, word, patience).await;
+    ended.map(|()| heard)
+}
+
+/// What a server replied to a command within this time, and why its reply is not whole.
+pub(super) async fn hear(address: &str, word: &str, patience: Duration) -> (String, io::Result<()>) {
+    let mut answer = Vec::new();
     let conversation = async {
-        let mut stream = TcpStream::connect(address).await?;
-        stream.write_all(word.as_bytes()).await?;
-        let mut answer = Vec::new();
-        let longest = longest(word);
-        stream.take(longest as u64 + 1).read_to_end(&mut answer).await?;
-        if answer.len() > longest {
+        let stream = TcpStream::connect(address).await?;
+        let Some(tls) = TLS.get() else { return converse(stream, address, word, &mut answer).await };
+        let name = tls.name_of(address).ok_or(io::ErrorKind::InvalidInput)?;
+        let stream = TlsConnector::from(tls.config.clone()).connect(name, stream).await?;
+        converse(stream, address, word, &mut answer).await
+    };
+    let silent = |_| Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}")));
+    let ended = tokio::time::timeout(patience, conversation).await.unwrap_or_else(silent);
+    // Versions and settings are shown on terminals and pages, so control characters are escaped.
+    (harmless_lines(String::from_utf8_lossy(&answer).into_owned()), ended)
+}
+
+/// Sends a command, and reads the reply until the server closes the connection.
+async fn converse(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    address: &str,
+    word: &str,
+    answer: &mut Vec<u8>,
+) -> io::Result<()> {
+    stream.write_all(word.as_bytes()).await?;
+    let longest = longest(word);
+    match stream.take(longest as u64 + 1).read_to_end(answer).await {
+        // Some servers close the connection without ending TLS before.
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof || answer.is_empty() => Err(error),
+        _ if answer.len() > longest => {
             let why = format!(
                 "{address} answers `{word}` with more than {} KiB (not a ZooKeeper server?)",
                 longest >> 10
             );
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            Err(io::Error::new(io::ErrorKind::InvalidData, why))
         }
-        // Versions and settings are shown on terminals and pages, so control characters are escaped.
-        Ok(harmless_lines(String::from_utf8_lossy(&answer).into_owned()))
-    };
-    tokio::time::timeout(patience, conversation).await.unwrap_or_else(|_| {
-        Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}")))
-    })
+        _ => Ok(()),
+    }
 }
 
 /// All commands that the suite sends, for a server's configuration (`4lw.commands.whitelist`).

@@ -148,6 +148,12 @@ impl Failure {
     }
 }
 
+/// The four characters that were read as a length, if they are text.
+fn text_in(length: usize) -> Option<String> {
+    let bytes = u32::try_from(length).ok()?.to_be_bytes();
+    bytes.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         match error {
@@ -161,7 +167,12 @@ impl From<ClientError> for Failure {
             ClientError::ClientClosed | ClientError::NoHosts | ClientError::Timeout => {
                 Self::NotConnected(error.to_string())
             }
-            ClientError::FrameTooLong { length, limit } => Self::ReplyTooLong { length, limit },
+            ClientError::FrameTooLong { length, limit } => match text_in(length) {
+                Some(text) => {
+                    Self::Protocol(format!("not a ZooKeeper server: its answer begins with `{text}`"))
+                }
+                None => Self::ReplyTooLong { length, limit },
+            },
             ClientError::Misconduct { .. } | ClientError::UnmarshalError { .. } => {
                 Self::Protocol(error.to_string())
             }
@@ -197,6 +208,15 @@ fn not_authenticated(why: &SaslFailure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_in_place_of_a_length_is_not_taken_for_a_long_reply() {
+        let answer =
+            |length| Failure::from(ClientError::FrameTooLong { length, limit: 16 << 20 }).to_string();
+        let http = usize::try_from(u32::from_be_bytes(*b"HTTP")).unwrap();
+        assert_eq!(answer(http), "not a ZooKeeper server: its answer begins with `HTTP`");
+        assert!(answer(1 << 31).contains("jute.maxbuffer"));
+    }
 
     #[test]
     fn only_server_answers_are_definite() {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error as TlsError};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
@@ -114,10 +113,14 @@ async fn in_plain_text(address: &str) -> Option<String> {
     const ALERT: &str = "\\u{15}";
     const CLOSES: &str = "closes the connection without an answer: it is a TLS port (--tls), or it has reached its connection \
                           limit for this host (maxClientCnxns)";
-    let wrong = match &admin::ask(address, "srvr", ANSWER_WITHIN).await {
-        Err(error) if error.kind() == ErrorKind::TimedOut => {
-            "does not answer plain text: it is a TLS port (--tls), or it hangs"
+    const OTHER: &str = "does not answer like a ZooKeeper server";
+    let (heard, ended) = admin::hear(address, "srvr", ANSWER_WITHIN).await;
+    let wrong = match &ended.map(|()| heard.as_str()) {
+        Err(error) if error.kind() == ErrorKind::TimedOut && heard.is_empty() => {
+            "does not answer plain text: it is a TLS port (--tls), it hangs, or it is not a ZooKeeper server"
         }
+        // A server of another protocol keeps the connection open after its first words.
+        Err(error) if error.kind() == ErrorKind::TimedOut => OTHER,
         // The server closed the connection before the end of its answer.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => CLOSES,
         Err(error) => return Some(format!("cannot be reached: {error}")),
@@ -129,7 +132,7 @@ async fn in_plain_text(address: &str) -> Option<String> {
         Ok(answer) if answer.contains("ookeeper version") || answer.contains(admin::NOT_ALLOWED) => {
             return None;
         }
-        Ok(_) => "does not answer like a ZooKeeper server",
+        Ok(_) => OTHER,
     };
     Some(wrong.to_owned())
 }
@@ -168,9 +171,7 @@ const STEP: Duration = Duration::from_secs(2);
 /// certificates that a session would present. The text continues a sentence that starts with the address;
 /// `None` if nothing wrong was found. Blocks for some seconds at most.
 fn complaint(address: &str, tls: &Tls) -> Option<String> {
-    let host = address.rsplit_once(':')?.0.trim_matches(['[', ']']);
-    let named = tls.server_name.clone().map_or_else(|| ServerName::try_from(host.to_owned()), Ok);
-    let Ok(name) = named else {
+    let Some(name) = tls.name_of(address) else {
         return Some(
             "has an invalid host name: name the one in its certificate with --tls-server-name".to_owned(),
         );
@@ -207,6 +208,9 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
     const NOT_TLS: &str = "does not speak TLS: drop --tls, or use the port that does";
     let shown = |file: &Option<PathBuf>| file.as_deref().unwrap_or(Path::new("")).display().to_string();
     let Some(error) = tls_error(error) else {
+        if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+            return Some("does not answer a TLS handshake: it does not speak TLS, or it hangs".to_owned());
+        }
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
         // A server whose own TLS cannot work closes the connection, as a server without TLS does.
         return is_closed
@@ -334,15 +338,22 @@ mod tests {
         assert!(error.starts_with(&expected), "{error}");
     }
 
+    /// Diagnosis for a server that answers this, and closes the connection.
     async fn diagnosis_for_answer(answer: &'static [u8]) -> Option<String> {
+        diagnosis_for(answer, false).await
+    }
+
+    async fn diagnosis_for(answer: &'static [u8], keeps_open: bool) -> Option<String> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target =
             Target { connect: listener.local_addr().unwrap().to_string(), access: Access::default() };
         let serving = async {
+            let mut open = Vec::new();
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let _ = stream.read(&mut [0; 16]).await;
                 let _ = stream.write_all(answer).await;
+                open.extend(keeps_open.then_some(stream));
             }
         };
         tokio::select! {
@@ -363,8 +374,13 @@ mod tests {
             let diagnosis = diagnosis_for_answer(answer).await.unwrap();
             assert!(diagnosis.contains("(--tls)") && diagnosis.contains("maxClientCnxns"), "{diagnosis}");
         }
-        let other = diagnosis_for_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
-        assert!(other.ends_with("does not answer like a ZooKeeper server"), "{other}");
+        let http = diagnosis_for_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        let redis = diagnosis_for(b"-ERR unknown command\r\n", true).await.unwrap();
+        for other in [http, redis] {
+            assert!(other.ends_with("does not answer like a ZooKeeper server"), "{other}");
+        }
+        let silent = diagnosis_for(b"", true).await.unwrap();
+        assert!(silent.ends_with("it hangs, or it is not a ZooKeeper server"), "{silent}");
         for right in [
             &b"Zookeeper version: 3.8.0\n"[..],
             b"srvr is not executed because it is not in the whitelist.\n",

@@ -55,16 +55,20 @@ impl Tls {
         Ok(Self { options, config: Arc::new(config), files, server_name, has_other_names })
     }
 
+    /// Name that the certificate of the server at this address must have; `None` if the host is not a valid name.
+    pub(super) fn name_of(&self, address: &str) -> Option<ServerName<'static>> {
+        let host = address.rsplit_once(':')?.0.trim_matches(['[', ']']);
+        self.server_name.clone().or_else(|| ServerName::try_from(host.to_owned()).ok())
+    }
+
     /// The same for connections through proxies, each of which forwards to the server at its position.
     pub(super) fn behind(&self, proxies: &[&str], servers: &[String]) -> Self {
         if self.server_name.is_some() {
             return self.clone();
         }
-        let host = |address: &str| Some(address.rsplit_once(':')?.0.trim_matches(['[', ']']).to_owned());
-        let name = |server: &String| ServerName::try_from(host(server)?).ok();
         let pairs = proxies.iter().zip(servers);
         let names: HashMap<String, ServerName<'static>> =
-            pairs.filter_map(|(proxy, server)| Some(((*proxy).to_owned(), name(server)?))).collect();
+            pairs.filter_map(|(proxy, server)| Some(((*proxy).to_owned(), self.name_of(server)?))).collect();
         let find = move |host: &str, port: u16| names.get(&format!("{host}:{port}")).cloned();
         Self { options: self.options.clone().with_server_names(find), has_other_names: true, ..self.clone() }
     }

@@ -328,7 +328,8 @@ impl Servers {
 /// The servers of a connect string. Names stay as they are with TLS, because certificates are checked by name.
 async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
     let named = parse_connect(connect)?;
-    if access.tls.is_some() {
+    if let Some(tls) = &access.tls {
+        admin::speak_tls(tls);
         return reach_servers(&named).await.map(|()| named);
     }
     let count = named.addresses.len();
