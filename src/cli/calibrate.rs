@@ -13,7 +13,7 @@ use super::run::progress::Progress;
 use super::run::sharing::Sharing;
 use super::run::{host, tool_commit};
 use zklockbench_load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
-use zklockbench_load::{Environment, LoadLimits, NearEnd, Workspace};
+use zklockbench_load::{Environment, LoadLimits, NearEnd, Probing, Workspace};
 use zklockbench_record::{Calibration, EnsembleInfo, synced_writes_per_s};
 
 use zklockbench_core::clock::micros;
@@ -104,6 +104,7 @@ async fn measure(
             return Err(error);
         }
     };
+    probing.iter().filter_map(Probing::note).for_each(output::warn);
     let alarm = limits.clone();
     let environment = Environment { limits, ..opened.environment(workspace, &ensemble.servers) };
     let ends = stop.child_token();

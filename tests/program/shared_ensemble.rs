@@ -80,9 +80,12 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
         "{rate_when_limited} requests/s with a limit of 200"
     );
     // Then options may allow a higher rate, or any rate
-    let (bench, more) = run(&["--at-most", "50/s"]).await.unwrap();
+    let degraded = format!("{connect},127.0.0.1:1");
+    let (bench, more) = self::run(&degraded, &scenario, &["--at-most", "50/s"]).await.unwrap();
     assert!(matches!(more.status.code(), Some(0 | 4)), "{}", stderr(&more));
     assert!(rate(&bench) < 70.0, "{} requests/s with a limit of 50", rate(&bench));
+    // And a server that is down does not prevent the run
+    assert!(stderr(&more).contains("the latency of 127.0.0.1:1 is not watched"), "{}", stderr(&more));
     let (bench, all) = run(&["--allow-saturation"]).await.unwrap();
     went_through(&all);
     assert!(rate(&bench) > 300.0, "{} requests/s", rate(&bench));

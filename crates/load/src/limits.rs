@@ -16,7 +16,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Stat};
 use super::workspace::{self, WORKERS_TOP, refused};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
-use zklockbench_core::units::number;
+use zklockbench_core::units::{listed, number};
 use zklockbench_zk::throttle::Throttle;
 use zklockbench_zk::{CaughtUp, Target};
 
@@ -32,9 +32,19 @@ pub struct LoadLimits {
 pub struct Probing {
     stop: CancellationToken,
     task: JoinHandle<()>,
+    /// Servers that accepted no session when the probes started.
+    unwatched: Vec<String>,
 }
 
 impl Probing {
+    /// Which servers' latency is not watched; `None` if all are.
+    pub fn note(&self) -> Option<String> {
+        let servers = listed(&self.unwatched);
+        (!self.unwatched.is_empty()).then(|| {
+            format!("the latency of {servers} is not watched before a session can be opened there: none was within {WITHIN:?}")
+        })
+    }
+
     /// Ends the probes and removes their nodes.
     pub async fn end(self) {
         self.stop.cancel();
@@ -59,6 +69,7 @@ impl LoadLimits {
             return Ok((self, None));
         }
         let mut probes = Probes::on(target, servers).await?;
+        let unwatched = probes.silent();
         let usual = probes.usual().await;
         let thresholds = Thresholds { usual, stop_if_slower, throttle: self.throttle.clone() };
         let (sender, receiver) = watch::channel(None);
@@ -69,7 +80,7 @@ impl LoadLimits {
             until.run_until_cancelled(probes.watch(thresholds, sender)).await;
             probes.close().await;
         });
-        Ok((self, Some(Probing { stop, task })))
+        Ok((self, Some(Probing { stop, task, unwatched })))
     }
 
     /// Returns the reason why the load must end, once it must.
@@ -128,11 +139,15 @@ impl Probe {
         Ok(client)
     }
 
-    /// Time of a read and a write; `None` if one failed.
-    async fn time(&mut self) -> Option<Duration> {
+    /// Tries to open a session, for no longer than the time between two rounds, because the other servers' probes wait.
+    async fn reopen(&mut self) {
         if self.client.is_none() {
-            self.client = self.open().await.ok();
+            self.client = tokio::time::timeout(EVERY, self.open()).await.ok().and_then(Result::ok);
         }
+    }
+
+    /// Time of a read and a write; `None` without a session or if one failed.
+    async fn time(&mut self) -> Option<Duration> {
         let client = self.client.as_ref()?;
         let begun = clock::now();
         let answered = tokio::time::timeout(WITHIN, async {
@@ -150,16 +165,33 @@ impl Probe {
 }
 
 impl Probes {
+    /// Opens a session on each server. One server suffices: an ensemble without a minority of its servers still serves.
     async fn on(target: &Target, servers: &[String]) -> Result<Self, Error> {
         let run: u64 = rand::random();
-        let mut probes = Vec::new();
-        for (number, address) in servers.iter().enumerate() {
-            let path = format!("{WORKERS_TOP}/probe-{run:016x}-{number}");
-            let probe = Probe { target: target.on(address), path, client: None };
-            let client = Some(probe.open().await?);
-            probes.push(Probe { client, ..probe });
+        let mut probes: Vec<Probe> = (servers.iter().enumerate())
+            .map(|(number, address)| Probe {
+                target: target.on(address),
+                path: format!("{WORKERS_TOP}/probe-{run:016x}-{number}"),
+                client: None,
+            })
+            .collect();
+        let opened = join_all(probes.iter().map(|probe| tokio::time::timeout(WITHIN, probe.open()))).await;
+        for (probe, opened) in probes.iter_mut().zip(opened) {
+            probe.client = opened.ok().and_then(Result::ok);
+        }
+        if probes.iter().all(|probe| probe.client.is_none())
+            && let Some(first) = probes.first_mut()
+        {
+            // Slower, but an error names its cause.
+            first.client = Some(first.open().await?);
         }
         Ok(Self { servers: probes })
+    }
+
+    /// Servers without a session.
+    fn silent(&self) -> Vec<String> {
+        let silent = self.servers.iter().filter(|probe| probe.client.is_none());
+        silent.map(|probe| probe.target.connect.clone()).collect()
     }
 
     /// Median latency of several rounds.
@@ -193,6 +225,7 @@ impl Probes {
         let (mut times, mut sent) = (VecDeque::new(), VecDeque::new());
         loop {
             tokio::time::sleep(EVERY).await;
+            join_all(self.servers.iter_mut().map(Probe::reopen)).await;
             times.extend(self.round().await);
             sent.push_back((
                 clock::now(),

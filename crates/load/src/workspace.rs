@@ -440,7 +440,7 @@ impl Leftover {
 
 /// All runs that have nodes on the ensemble.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
-    let client = open(target).await?;
+    let client = opened(target, target.client(SESSION), FIRST_CONTACT).await?;
     let now = CaughtUp::with(&client).await.map_err(|error| refused(target, "list", TOP, error))?;
     let mut found: Vec<Leftover> = Vec::new();
     for top in [TOP, WORKERS_TOP] {

@@ -27,7 +27,7 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::{Hosts, Processes};
-use zklockbench_load::{Environment, LoadLimits, NearEnd, SignOfLife, Workspace};
+use zklockbench_load::{Environment, LoadLimits, NearEnd, Probing, SignOfLife, Workspace};
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use zklockbench_report::ci::Live;
@@ -287,6 +287,7 @@ impl RunInProgress {
                 return Err(error);
             }
         };
+        probing.iter().filter_map(Probing::note).for_each(output::warn);
         let mut environment = Environment {
             limits,
             threads: self.threads(),
