@@ -51,7 +51,7 @@ use args::{Command, DriverCommands};
 use run::metrics::Port;
 use run::open_ensemble::Needs;
 use scenario_file::{Overrides, ScenarioFile};
-use scenario_source::{SHIPPED, Source};
+use scenario_source::{SHIPPED, Source, read_ahead};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_ensemble::{fault, leave_for_own_network};
 use zklockbench_results::recorded_run;
@@ -102,6 +102,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
         _ => None,
     };
     move_to_own_network(&cli.command);
+    named_scenario(&cli.command).map_or(Ok(()), read_ahead)?;
     if cli.command.may_name_locks() {
         drivers::register(&cli.drivers)?;
     }
@@ -139,6 +140,19 @@ fn move_to_own_network(command: &Command) {
         Command::Torture(args) => args.compose.is_none(),
         _ => false,
     });
+}
+
+/// The scenario that a command reads.
+fn named_scenario(command: &Command) -> Option<&Path> {
+    match command {
+        Command::Run(args) => args.scenario.as_deref(),
+        Command::Worker(args) => args.scenario.as_deref(),
+        Command::Validate(args) => Some(&args.scenario),
+        Command::Ab(args) => Some(&args.scenario),
+        Command::Sweep(args) => Some(&args.scenario),
+        Command::Plan(args) => args.from_scenario.as_deref(),
+        _ => None,
+    }
 }
 
 fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -63,7 +64,11 @@ impl Source {
     pub fn read(named: &Path) -> Result<Self, Error> {
         if named == Path::new(STDIN) {
             let (name, directory) = ("standard input".to_owned(), PathBuf::new());
-            return Ok(Self { name, directory, bytes: standard_input()? });
+            return Ok(Self { name, directory, bytes: piped(named)? });
+        }
+        if is_pipe(named) {
+            let directory = named.parent().unwrap_or(Path::new("")).to_owned();
+            return Ok(Self { name: named.display().to_string(), directory, bytes: piped(named)? });
         }
         let bytes = match (disk::read_named(named, LARGEST), Shipped::named(named)) {
             (Ok(bytes), _) => bytes,
@@ -80,13 +85,28 @@ impl Source {
     }
 }
 
-fn standard_input() -> Result<Vec<u8>, Error> {
+/// Reads a scenario from a pipe, which may never end, before the process listens for signals: until then, a signal ends
+/// it. [`Source::read`] returns what was read.
+pub fn read_ahead(named: &Path) -> Result<(), Error> {
+    if named == Path::new(STDIN) || is_pipe(named) { piped(named).map(drop) } else { Ok(()) }
+}
+
+fn is_pipe(named: &Path) -> bool {
+    std::fs::metadata(named).is_ok_and(|found| found.file_type().is_fifo())
+}
+
+/// The scenario from standard input or a named pipe. It can be read only once, so it is kept.
+fn piped(named: &Path) -> Result<Vec<u8>, Error> {
     static READ: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(read) = READ.get() {
         return Ok(read.clone());
     }
-    let bytes = disk::bounded(std::io::stdin().lock(), LARGEST)
-        .map_err(|why| Error::usage(format!("standard input, which is read as the scenario, {why}")))?;
+    let bytes = if named == Path::new(STDIN) {
+        disk::bounded(std::io::stdin().lock(), LARGEST)
+            .map_err(|why| Error::usage(format!("standard input, which is read as the scenario, {why}")))?
+    } else {
+        disk::read_named(named, LARGEST).map_err(|why| cannot_read(named, &why))?
+    };
     Ok(READ.get_or_init(|| bytes).clone())
 }
 

@@ -3,8 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
-use crate::support::program::{Bench, stderr, stdout};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::program::{Bench, eventually, stderr, stdout};
 
 use zklockbench_ensemble::fault;
 
@@ -214,6 +217,19 @@ fn a_scenario_may_come_from_standard_input() {
     assert!(code == Some(0) && shown.starts_with("quick is valid: "), "{said}{shown}");
     let (code, _, said) = read("run", &broken);
     assert!(code == Some(2) && said.contains("standard input:1:"), "{said}");
+}
+
+#[test]
+fn a_signal_ends_a_command_whose_scenario_never_arrives() {
+    let bench = Bench::new();
+    for command in ["validate", "run"] {
+        let mut child = bench.command(&[command, "-"]).stdin(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(child.try_wait().unwrap().is_none(), "{command} waits for its scenario");
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let ended = || child.try_wait().unwrap().is_some();
+        eventually("the command ends", Duration::from_secs(10), ended);
+    }
 }
 
 #[test]
