@@ -328,7 +328,7 @@ fn a_lock_that_serves_no_contender_is_stuck_although_acquires_time_out() {
     let output = bench.run_with(&[&driver], text, &NOT_COUNTED);
     let trial = bench.stored().trials.remove(0);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(trial.checked() >= 5 && trial.judged.is_only_stuck(), "{:?}", trial.judged);
+    assert!(trial.checked() >= 1 && trial.judged.is_only_stuck(), "{:?}", trial.judged);
     let first = trial.stuck.first().unwrap();
     let blocker = first.blocked_by.as_deref().unwrap();
     let is_named = blocker.contains("/lock-0/n-") && blocker.contains("(session 0x");
