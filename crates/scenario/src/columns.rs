@@ -192,13 +192,20 @@ impl<R: BufRead> Delimited<R> {
         let wrong = || {
             format!("`{text_shown}` is neither a number of seconds nor a duration; write e.g. 1.25 or 1250ms")
         };
+        let negative = || format!("`{text_shown}` is negative; write e.g. 1.25 or 1250ms");
         let number = match self.has_decimal_commas {
             true => text.replace(',', ".").parse::<f64>(),
             false => text.parse::<f64>(),
         };
         let Ok(number) = number else {
+            if text.strip_prefix('-').is_some_and(|rest| parse_duration(rest).is_ok()) {
+                return Err(negative());
+            }
             return parse_duration(text).ok().or_else(|| since_1970(text)).ok_or_else(wrong);
         };
+        if number < 0.0 {
+            return Err(negative());
+        }
         if !(0.0..=LATEST_S * 1e9).contains(&number) {
             return Err(wrong());
         }

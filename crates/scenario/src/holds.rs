@@ -48,7 +48,7 @@ mod tests {
         for (text, told) in [
             ("", "no hold that takes any time"),
             ("3ms\n4\n", "line 2: `4` has no unit"),
-            ("hold_ms\n-4\n", "line 2: `-4` is neither"),
+            ("hold_ms\n-4\n", "line 2: `-4` is negative"),
             ("hold_s\nNaN\n", "line 2: `NaN` is neither"),
             ("3ms,4ms\nfast\n", "line 2: `fast` is neither"),
             ("timeStamp,elapsed\n0,95\n", "; a file of JMeter is read with --time-column"),

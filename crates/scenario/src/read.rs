@@ -12,7 +12,7 @@ use super::diagnostic::{Diagnostic, Severity, did_you_mean, listed, nearest};
 use super::fields::{
     CLIENT, ENSEMBLE, FAULT, Field, GATE, Section, distributions, field, fields, fields_of, processes,
 };
-use super::value::{Wrong, wrong_type};
+use super::value::{Wrong, wrong, wrong_type};
 use zklockbench_core::units::shown;
 
 pub(super) type TomlValue<'a> = Spanned<DeValue<'a>>;
@@ -195,13 +195,18 @@ fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
 }
 
 /// Messages of serde and toml, and their replacements.
-const OWN_WORDS: [(&str, &str); 5] = [
+const OWN_WORDS: [(&str, &str); 7] = [
     ("invalid type: unit variant", "this needs more than its name"),
     ("expected empty table", "this has no parts"),
     ("wanted exactly 1", "expected a table with one name"),
     ("wanted string or table", "expected a name in quotes, or a table with one name"),
-    ("was too large", "the number is too large"),
+    ("was too large", TOO_LARGE),
+    // Beyond 64 bits, and beyond 128.
+    ("as i128", TOO_LARGE),
+    ("integer number overflowed", TOO_LARGE),
 ];
+
+const TOO_LARGE: &str = "the number is too large";
 
 /// Valid values for a key, with an example of the distribution or process that its value names.
 fn help(section: Section, key: &str, value: &TomlValue<'_>) -> String {
@@ -352,7 +357,8 @@ fn meant(key: &str, section: Section) -> Option<&'static str> {
 
 /// A value without the positions of its parts.
 pub(super) fn plain(value: &TomlValue<'_>) -> Result<Value, Wrong> {
-    Value::deserialize(ValueDeserializer::from(value.clone())).map_err(|error| error.message().to_owned())
+    Value::deserialize(ValueDeserializer::from(value.clone()))
+        .map_err(|error| wrong(explained(error.message(), String::new()).0, "write a smaller one"))
 }
 
 /// The tables of a list with its own header; also a single table, whose header lacks its second brackets.

@@ -132,7 +132,13 @@ fn within_a_week(line: u64, since_us: u64) -> Result<u64, String> {
 /// The arrivals of a text with cells, such as CSV. With named columns, others are ignored and the rows may have any order.
 pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<TraceArrival>, String> {
     let mut table = Delimited::open(input, columns.have_header());
-    let places = Places::of(&table.header()?, columns)?;
+    let header = table.header()?;
+    if header.is_empty() {
+        return Err(
+            "line 1: the file is empty; write a header such as time,hold and one arrival a line".into()
+        );
+    }
+    let places = Places::of(&header, columns)?;
     let mut trace = TraceBuilder { sorts: columns.are_named(), ..TraceBuilder::default() };
     while let Some(line) = table.next_row()? {
         let at = |problem: String| format!("line {line}: {problem}");
@@ -331,7 +337,8 @@ mod tests {
     #[test]
     fn a_mistake_is_reported_with_its_line_and_a_remedy() {
         for (text, said) in [
-            ("", "line 1: there is no column `time`; name the columns with"),
+            ("", "line 1: the file is empty; write a header"),
+            ("\n\n", "line 1: the file is empty; write a header"),
             (
                 "0.5\n1\n",
                 "line 1: it has no header; add one such as time,hold; name columns by their numbers: --time-column 1",
@@ -352,9 +359,11 @@ mod tests {
             ("time,time\n0,1\n", "line 1: two columns are named `time`"),
             ("time\n0\n\n1\n0.5\n", "line 5: its time is earlier than that of the previous line; sort"),
             ("time\n5\n4\n", "line 3: its time is earlier"),
+            ("time\n-1\n", "line 2: time `-1` is negative; write e.g. 1.25"),
+            ("time\n-20ms\n", "line 2: time `-20ms` is negative"),
             (
-                "time\n-1\n",
-                "line 2: time `-1` is neither a number of seconds nor a duration; write e.g. 1.25",
+                "time\n-x\n",
+                "line 2: time `-x` is neither a number of seconds nor a duration; write e.g. 1.25",
             ),
             ("time\nnan\n", "line 2: time `nan` is neither"),
             ("time\n1e300\n", "line 2: time `1e300` is neither"),
