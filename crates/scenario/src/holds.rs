@@ -17,6 +17,9 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
         if has_header && table.row() == &header && holds.is_empty() {
             continue;
         }
+        if place.is_none() && has_several(&table, numbers) {
+            return Err(format!("line {line}: several durations; {ONE_HOLD}"));
+        }
         let hold = table.time(table.row().get(column).unwrap_or_default(), numbers);
         let hint = options_of_program(&header).filter(|_| place.is_none());
         let hint = hint.map_or_else(String::new, |options| format!("; {options}"));
@@ -26,6 +29,16 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
         true => Err("it has no hold that takes any time; write one duration a line, such as 20ms".into()),
         false => Ok(holds),
     }
+}
+
+const ONE_HOLD: &str = "write one hold a line, or name the column with --hold-column";
+
+/// Whether a row has several durations, in several cells or in one, as in `5ms 700ms`.
+fn has_several<R: BufRead>(table: &Delimited<R>, numbers: Numbers) -> bool {
+    let is_time = |text: &&str| table.time(text, numbers).is_ok();
+    // A space may precede a unit, as in `5 ms`.
+    let in_cell = |cell: &str| cell.split_whitespace().filter(is_time).count().max(1);
+    table.row().iter().filter(is_time).map(in_cell).sum::<usize>() > 1
 }
 
 #[cfg(test)]
@@ -50,12 +63,30 @@ mod tests {
             ("3ms\n4\n", "line 2: `4` has no unit"),
             ("hold_ms\n-4\n", "line 2: `-4` is negative"),
             ("hold_s\nNaN\n", "line 2: `NaN` is neither"),
-            ("3ms,4ms\nfast\n", "line 2: `fast` is neither"),
+            ("3ms,a\nfast\n", "line 2: `fast` is neither"),
             ("timeStamp,elapsed\n0,95\n", "; a file of JMeter is read with --time-column"),
         ] {
             let found = holds(text).unwrap_err();
             assert!(found.contains(told), "{text:?}: {found}");
         }
+    }
+
+    #[test]
+    fn several_holds_on_a_line_are_refused_unless_a_column_is_named() {
+        for text in
+            ["5ms,700ms,900ms\n", "5ms;700ms;900ms\n", "5ms\t700ms\n", "5ms 700ms 900ms\n", "1m 30s\n"]
+        {
+            let found = holds(text).unwrap_err();
+            assert_eq!(found, format!("line 1: several durations; {ONE_HOLD}"), "{text:?}");
+        }
+        assert!(holds("3ms\n4ms,5ms\n").unwrap_err().starts_with("line 2: several"));
+        let one = |ms| Ok(vec![Duration::from_millis(ms)]);
+        assert_eq!((holds("1m30s\n"), holds("5 ms\n"), holds("5ms,a\n")), (one(90_000), one(5), one(5)));
+        assert_eq!(holds("a,hold\n5ms,7ms\n"), one(7));
+        let second = Columns { hold: Some("2".into()), ..Columns::default() };
+        assert_eq!(holds_from_text(&b"5ms,7ms\n"[..], &second), one(7));
+        let in_ms = Columns { hold_unit: Some(TimeUnit::Milliseconds), ..Columns::default() };
+        assert!(holds_from_text(&b"5,7\n"[..], &in_ms).unwrap_err().starts_with("line 1: several"));
     }
 
     #[test]
