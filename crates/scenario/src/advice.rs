@@ -130,8 +130,11 @@ fn session_timeout(scenario: &Scenario) -> Option<Advice> {
     let usual = Duration::from_secs(4)..=Duration::from_secs(40);
     if scenario.ensemble.is_external() && !usual.contains(&timeout) {
         let timeout = written(timeout);
-        let message = format!("a server with the default tickTime grants 4s to 40s, not {timeout}");
-        let help = "use a timeout between the two, or raise the servers' maxSessionTimeout";
+        let message = format!(
+            "a server with tickTime=2000 grants 4s to 40s, and one without tickTime 6s to 60s, not {timeout}"
+        );
+        let help =
+            "use a timeout from 6s to 40s, or change the servers' minSessionTimeout or maxSessionTimeout";
         return Some(advice("session_timeout", message, help));
     }
     let message =
