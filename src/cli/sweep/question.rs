@@ -104,6 +104,13 @@ impl SweepQuestion {
         let scenario = at(least)?;
         // Mistakes at the far end of the range are reported before anything starts.
         at(ends(Over::most))?;
+        let adds_faults = failures.is_some() || over.iter().any(|over| over.variable == Variable::Delay);
+        if adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults {
+            return Err(Error::usage(
+                "the sweep adds faults, but this ensemble was not started for it: --allow-faults permits them, on the sweep's \
+                 own contenders and connections",
+            ));
+        }
         let strategies = scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
         Ok(Self { strategies, over, objective, scenario, text, failures, base })
     }
