@@ -267,6 +267,9 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
         ClientError::InvalidAcl if access.sasl.is_some() => {
             ": the servers' zoo.cfg needs the line authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
         }
+        ClientError::ConnectionLoss => {
+            ": the server's log may state why, such as a request longer than its jute.maxbuffer"
+        }
         _ => "",
     };
     let failure = Failure::from(error);
@@ -547,6 +550,16 @@ mod tests {
         assert!(
             message_for(Some(Secret::from("a:b".to_owned())))
                 .ends_with("an identity other than that of --auth")
+        );
+    }
+
+    #[test]
+    fn lost_connection_points_to_the_servers_log() {
+        let target = Target { connect: "zk:1".into(), access: Access::default() };
+        let message = refused(&target, "create", "/zklockbench", ClientError::ConnectionLoss).to_string();
+        assert!(
+            message.ends_with("log may state why, such as a request longer than its jute.maxbuffer"),
+            "{message}"
         );
     }
 
