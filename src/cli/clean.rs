@@ -27,7 +27,7 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     let found = leftovers(&target).await?;
     let chosen: Vec<&Leftover> = match &args.run_id {
         Some(name) => vec![named(&found, name)?],
-        None => found.iter().filter(|run| args.all && run.alive(SystemTime::now()).is_none()).collect(),
+        None => found.iter().filter(|run| args.all && run.may_be_removed(SystemTime::now())).collect(),
     };
     for run in &chosen {
         remove(&target, &run.run_id).await?;
@@ -88,6 +88,7 @@ fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
 fn machine(run: &Leftover, removed: bool) -> Value {
     let state = match (removed, run.alive(SystemTime::now())) {
         (true, _) => "removed",
+        (false, _) if !run.is_own => "not the suite's",
         (false, None) => "left behind",
         (false, Some(_)) => "under way",
     };
@@ -103,6 +104,7 @@ fn machine(run: &Leftover, removed: bool) -> Value {
 fn describe(run: &Leftover, removed: bool) -> String {
     let state = match (removed, run.alive(SystemTime::now())) {
         (true, _) => "removed".to_owned(),
+        (false, _) if !run.is_own => "not the suite's, left".to_owned(),
         (false, None) => "left behind".to_owned(),
         (false, Some(Alive::Sessions(_))) => "may be in progress: one of its sessions is alive".to_owned(),
         (false, Some(Alive::Until(end))) => {
@@ -126,7 +128,7 @@ mod tests {
         let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
         let left = |ephemeral, newest| {
             let (run_id, shows_life) = ("x".into(), false);
-            describe(&Leftover { run_id, nodes: 3, ephemeral, newest, shows_life }, false)
+            describe(&Leftover { run_id, nodes: 3, ephemeral, newest, shows_life, is_own: true }, false)
         };
         let killed = ago(30);
         let end = humantime::format_rfc3339_seconds(killed + Duration::from_secs(600));

@@ -58,7 +58,7 @@ pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use trial::run_trial;
 pub use workspace::{
-    Alive, Leftover, SignOfLife, TOP, Workspace, granted_timeout, leftovers, make_chroot, remove,
+    Alive, FLOOR, Leftover, SignOfLife, TOP, Workspace, granted_timeout, leftovers, make_chroot, remove,
 };
 
 /// Everything that a scenario may name, from the registries.

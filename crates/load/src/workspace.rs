@@ -36,7 +36,11 @@ const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
 /// Data of a run's root if an ephemeral node below it shows whether the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
+/// Data of a run's root before that, which distinguish it from other clients' nodes.
+const MADE: &[u8] = b"made by zklockbench";
 const ALIVE: &str = "alive";
+/// Directory for measuring the ensemble's floor.
+pub const FLOOR: &str = "floor";
 /// Directory for checking whether locks may join by count.
 const COUNTING: &str = "counting";
 /// Session timeout: the time for which a run counts as alive after its process has ended.
@@ -66,14 +70,14 @@ impl Workspace {
     pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
         let workspace = Self::made_by_another(target, run_id);
         let client = open(&workspace.target).await?;
-        match workspace.make(&client, TOP).await {
+        match workspace.make(&client, TOP, &[]).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
             Err(ClientError::NoNode) => {
                 return Err(missing_chroot(&workspace.target, "create it (run --create-chroot does)"));
             }
             Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
         }
-        match workspace.make(&client, &workspace.root).await {
+        match workspace.make(&client, &workspace.root, MADE).await {
             Ok(()) => Ok(workspace),
             Err(ClientError::NodeExists) => Err(Error::environment(format!(
                 "{} exists on {}: another run may be using it. Choose another --run-id, or delete the node if \
@@ -203,12 +207,12 @@ impl Workspace {
 
     async fn make_at(&self, client: &Client, path: String) -> Result<(), Error> {
         admit(self.throttle.as_deref()).await;
-        let made = self.make(client, &path).await;
+        let made = self.make(client, &path, &[]).await;
         made.map_err(|error| refused(&self.target, "create", &path, error))
     }
 
-    async fn make(&self, client: &Client, path: &str) -> Result<(), ClientError> {
-        client.create(path, &[], &CreateMode::Persistent.with_acls(self.acls(path))).await.map(drop)
+    async fn make(&self, client: &Client, path: &str, data: &[u8]) -> Result<(), ClientError> {
+        client.create(path, data, &CreateMode::Persistent.with_acls(self.acls(path))).await.map(drop)
     }
 
     fn acls(&self, path: &str) -> Acls<'static> {
@@ -415,6 +419,8 @@ pub struct Leftover {
     pub newest: SystemTime,
     /// Whether an ephemeral node exists while the run is alive; runs of older versions have none.
     pub shows_life: bool,
+    /// Whether the suite created the nodes, by the root's data or, for older versions, its children's names.
+    pub is_own: bool,
 }
 
 impl Leftover {
@@ -424,6 +430,12 @@ impl Leftover {
         self.ephemeral += other.ephemeral;
         self.newest = self.newest.max(other.newest);
         self.shows_life &= other.shows_life;
+        self.is_own &= other.is_own;
+    }
+
+    /// Whether the suite created the nodes and its run is over.
+    pub fn may_be_removed(&self, now: SystemTime) -> bool {
+        self.is_own && self.alive(now).is_none()
     }
 
     /// Reason why the run may still be in progress: one of its sessions is alive. A run of an older version may also
@@ -479,20 +491,44 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
 
 async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
     // Read before the nodes, because a run that is alive has its node by then.
-    let shows_life = match now.data(root).await {
-        Ok(data) => data == SHOWS_LIFE,
+    let data = match now.data(root).await {
+        Ok(data) => data,
         Err(ClientError::NoNode) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH, shows_life };
-    walk(now, vec![root.to_owned()], None, |_, stat, _| {
+    let shows_life = data == SHOWS_LIFE;
+    let mut found = Leftover {
+        run_id,
+        nodes: 0,
+        ephemeral: 0,
+        newest: SystemTime::UNIX_EPOCH,
+        shows_life,
+        is_own: false,
+    };
+    let mut children: Vec<String> = Vec::new();
+    walk(now, vec![root.to_owned()], None, |path, stat, level| {
+        if level == 1 {
+            children.extend(path.rsplit('/').next().map(str::to_owned));
+        }
         found.nodes += 1;
         found.ephemeral += usize::from(stat.ephemeral_owner != 0);
         let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
         found.newest = found.newest.max(SystemTime::UNIX_EPOCH + made);
     })
     .await?;
+    found.is_own = is_own(&data, &children);
     Ok((found.nodes > 0).then_some(found))
+}
+
+/// Whether the suite created a root with these data and children. Roots of older versions have no data.
+fn is_own(data: &[u8], children: &[String]) -> bool {
+    let is_trial = |name: &str| {
+        let number = name.strip_prefix('t').unwrap_or_default();
+        number.len() >= 3 && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_known = |name: &String| is_trial(name) || [ALIVE, FLOOR, COUNTING].contains(&name.as_str());
+    [SHOWS_LIFE, MADE].contains(&data)
+        || (data.is_empty() && !children.is_empty() && children.iter().all(is_known))
 }
 
 /// Visits nodes and all below them, as far as they exist, level by level. `each` also gets the level, from 0.
@@ -554,20 +590,16 @@ mod tests {
     }
 
     #[test]
-    fn lost_connection_points_to_the_servers_log() {
-        let target = Target { connect: "zk:1".into(), access: Access::default() };
-        let message = refused(&target, "create", "/zklockbench", ClientError::ConnectionLoss).to_string();
-        assert!(
-            message.ends_with("log may state why, such as a request longer than its jute.maxbuffer"),
-            "{message}"
-        );
-    }
-
-    #[test]
     fn run_with_a_recent_node_may_be_alive_until_a_known_time() {
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let left =
-            |ephemeral, shows_life| Leftover { run_id: "x".into(), nodes: 3, ephemeral, newest, shows_life };
+        let left = |ephemeral, shows_life| Leftover {
+            run_id: "x".into(),
+            nodes: 3,
+            ephemeral,
+            newest,
+            shows_life,
+            is_own: true,
+        };
         let run = |ephemeral| left(ephemeral, false);
         assert_eq!(left(1, true).alive(newest), Some(Alive::Sessions(1)));
         assert_eq!(left(0, true).alive(newest), None);
@@ -575,5 +607,27 @@ mod tests {
         assert_eq!(run(0).alive(newest + QUIET / 2), Some(Alive::Until(newest + QUIET)));
         assert_eq!(run(0).alive(newest - QUIET), Some(Alive::Until(newest + QUIET)));
         assert_eq!(run(0).alive(newest + QUIET), None);
+        assert!(run(0).may_be_removed(newest + QUIET) && !run(0).may_be_removed(newest));
+        assert!(!Leftover { is_own: false, ..run(0) }.may_be_removed(newest + QUIET));
+    }
+
+    #[test]
+    fn only_roots_with_the_suites_data_or_structure_are_its_own() {
+        let of = |data: &[u8], children: &[&str]| {
+            is_own(data, &children.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(of(SHOWS_LIFE, &[]) && of(MADE, &["anything"]));
+        assert!(of(b"", &["t000", "t1000", "floor"]));
+        assert!(!of(b"", &[]) && !of(b"", &["t000", "config"]) && !of(b"", &["t"]) && !of(b"x", &["t000"]));
+    }
+
+    #[test]
+    fn lost_connection_points_to_the_servers_log() {
+        let target = Target { connect: "zk:1".into(), access: Access::default() };
+        let message = refused(&target, "create", "/zklockbench", ClientError::ConnectionLoss).to_string();
+        assert!(
+            message.ends_with("log may state why, such as a request longer than its jute.maxbuffer"),
+            "{message}"
+        );
     }
 }

@@ -24,7 +24,7 @@ use zklockbench_ensemble::{
 };
 use zklockbench_load::calibrate::CalibrationSite;
 use zklockbench_load::{
-    Environment, EnvironmentEvent, LoadLimits, TOP, Workspace, calibrate, make_chroot, run_trial,
+    Environment, EnvironmentEvent, FLOOR, LoadLimits, TOP, Workspace, calibrate, make_chroot, run_trial,
 };
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::{EnsembleInfo, Floor, ServerInfo, UNCOUNTED, WITHOUT_LOGS};
@@ -565,7 +565,7 @@ pub async fn measure_floor(
 }
 
 async fn measured_floor(environment: &Environment, stop: &CancellationToken) -> Result<Floor, Error> {
-    let place = environment.workspace.place("floor").await?;
+    let place = environment.workspace.place(FLOOR).await?;
     let site = CalibrationSite {
         target: environment.target.clone(),
         servers: environment.servers.clone(),
