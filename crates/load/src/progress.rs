@@ -28,7 +28,7 @@ use zklockbench_core::units::{contenders, counted};
 use zklockbench_locks::longest_pause;
 use zklockbench_record::{ServerCounters, Standstill, Stuck};
 use zklockbench_scenario::TrialSpec;
-use zklockbench_zk::{CaughtUp, Target, admin, sequence_of};
+use zklockbench_zk::{CaughtUp, Target, admin, sequence_of, session_of};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of acquisitions by others, per contender, that a waiter must tolerate.
@@ -232,7 +232,7 @@ fn waiting_node(nodes: &[Node], session: Option<i64>) -> Option<usize> {
     queued.max_by_key(|(_, node)| node.czxid).map(|(at, _)| at)
 }
 
-/// An ephemeral node below a lock, with its owner.
+/// A node of a queue, with its owner: 0 if it is persistent.
 #[derive(Debug)]
 struct Node {
     name: String,
@@ -251,9 +251,18 @@ impl Node {
         shared.controls.iter().position(|one| one.session().map(|key| key.id()) == Some(self.owner))
     }
 
-    /// Whether no contender has had the node's session.
+    /// Whether no contender has had the node's session. The suite's locks queue by ephemeral nodes only; a driver's lock
+    /// may have created a persistent node itself.
     fn is_strangers(&self, shared: &Shared) -> bool {
-        !shared.controls.iter().any(|control| control.has_had(self.owner))
+        match session_of(self.owner) {
+            None => !shared.drivers.are_there(),
+            Some(_) => !shared.controls.iter().any(|control| control.has_had(self.owner)),
+        }
+    }
+
+    fn session(&self) -> String {
+        session_of(self.owner)
+            .map_or_else(|| "persistent".to_owned(), |session| format!("session 0x{session:x}"))
     }
 
     /// Path and session of the node, its owner, and whether that contender is inside; phrased for the waiter
@@ -261,6 +270,7 @@ impl Node {
     fn described(&self, shared: &Shared, to: usize, lock: usize) -> String {
         let whose = match self.contender(shared) {
             None if self.is_strangers(shared) => "unknown to the contenders".to_owned(),
+            None if session_of(self.owner).is_none() => "created by an unknown client".to_owned(),
             None => "an earlier session of a contender".to_owned(),
             Some(id) if id == to => format!("contender {id} itself, from an earlier cycle"),
             Some(id) if shared.lock_states[shared.lock_of(id)].all_inside().contains(&id) => {
@@ -268,7 +278,7 @@ impl Node {
             }
             Some(id) => format!("contender {id}, which is not inside"),
         };
-        format!("{}/{} (session 0x{:x}, {whose})", shared.lock_states[lock].queue(), self.name, self.owner)
+        format!("{}/{} ({}, {whose})", shared.lock_states[lock].queue(), self.name, self.session())
     }
 }
 
@@ -279,17 +289,19 @@ async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> 
     for lock_state in shared.lock_states.used() {
         let firsts = nodes(&client, lock_state.queue(), true, &shared.board.looked).await;
         if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
-            return Some(format!(
-                "the first node of the queue, {}, belongs to session 0x{:x}, which is not a contender's",
-                first.name, first.owner
-            ));
+            let (name, owner) = (&first.name, session_of(first.owner));
+            let whose = owner.map_or_else(
+                || "is persistent".to_owned(),
+                |session| format!("belongs to session 0x{session:x}, which is not a contender's"),
+            );
+            return Some(format!("the first node of the queue, {name}, {whose}"));
         }
     }
     None
 }
 
-/// Ephemeral nodes in a lock's directory and its subdirectories: all, or only the first of each directory, with as few
-/// reads as possible because others are waiting. Adds the successful reads, which servers count, to `reads`.
+/// Nodes in a lock's directory and its subdirectories that may block a queue: all, or only the first of each directory, with
+/// as few reads as possible because others are waiting. Adds the successful reads, which servers count, to `reads`.
 async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let Ok(now) = CaughtUp::with(client).await else { return nodes };
@@ -304,8 +316,9 @@ async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64)
             let place = format!("{below}/{name}");
             let Ok(Some(stat)) = now.stat(&format!("{path}{place}")).await else { continue };
             reads.fetch_add(1, Ordering::AcqRel);
-            if stat.ephemeral_owner != 0 {
-                let (sequence, name) = (sequence_of(&name), place[1..].to_owned());
+            let sequence = sequence_of(&name);
+            if blocks(sequence, stat.ephemeral_owner, stat.num_children) {
+                let name = place[1..].to_owned();
                 nodes.push(Node { name, sequence, owner: stat.ephemeral_owner, czxid: stat.czxid });
             } else if below.is_empty() {
                 directories.push(place);
@@ -313,6 +326,11 @@ async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64)
         }
     }
     nodes
+}
+
+/// Whether a node may be a place in a queue: it is ephemeral, or numbered and without children.
+fn blocks(sequence: Option<i64>, owner: i64, children: i32) -> bool {
+    session_of(owner).is_some() || (sequence.is_some() && children == 0)
 }
 
 /// Names without a number, which may be directories, and the name with the lowest number.
@@ -538,6 +556,18 @@ mod tests {
         assert_eq!((waiting_node(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
         // And the single node of a race is not a waiting position
         assert_eq!(waiting_node(&[node("lock", 7, 10)], Some(7)), None);
+    }
+
+    #[test]
+    fn numbered_persistent_node_blocks_the_queue_and_is_a_strangers() {
+        let of = |name, owner, children| blocks(sequence_of(name), owner, children);
+        assert!(of("n-0000000000", 0, 0) && of("n-0000000000", 7, 0) && of("lock", 7, 0));
+        assert!(!of("n-0000000000", 0, 1) && !of("leases", 0, 0));
+        let shared = shared("duration = \"1s\"");
+        let persistent = node("n-0000000000", 0, 10);
+        assert!(persistent.is_strangers(&shared));
+        let described = persistent.described(&shared, 0, 0);
+        assert!(described.ends_with("/n-0000000000 (persistent, unknown to the contenders)"), "{described}");
     }
 
     #[test]
