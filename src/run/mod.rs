@@ -315,7 +315,7 @@ impl UnderWay<'_> {
 
     /// Outcome of an aborted run; also names a server of the run that has ended.
     fn aborted(&self, what: &str) -> RunOutcome {
-        let ended = (self.context.server_ended)();
+        let ended = (self.context.server_ended)().filter(|server| !what.contains(server.as_str()));
         // The end of a server comes first, because it explains the rest.
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{server}; {what}")))
     }

@@ -51,6 +51,11 @@ pub trait Processes: Send + Sync {
         self.logs_at_hand().is_some()
     }
 
+    /// Describes a server that ended by itself, if that is known.
+    fn ended_by_itself(&self) -> Option<String> {
+        None
+    }
+
     /// `host:port` at which clients find a server.
     fn address(&self, server: usize) -> Result<String, String>;
 
@@ -179,6 +184,10 @@ impl Processes for Local {
 
     fn logs_at_hand(&self) -> Option<Logs> {
         Some(Logs { directories: self.data(), _copies: None })
+    }
+
+    fn ended_by_itself(&self) -> Option<String> {
+        self.ended()
     }
 
     fn address(&self, server: usize) -> Result<String, String> {

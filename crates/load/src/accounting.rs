@@ -64,6 +64,8 @@ fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
 /// Time between readings; counters are at rest when two consecutive readings agree.
 const REST: Duration = Duration::from_millis(50);
 const READINGS_AT_MOST: usize = 40;
+/// Time limit for a server's answer to `srvr`.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Counters kept from `mntr`; `{ns}` is the top-level node that the suite works under.
 const KEYS: &[&str] = &[
@@ -126,6 +128,15 @@ pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<ServerCo
     before
 }
 
+/// Servers that serve, by their answers to `srvr`.
+pub async fn serving(addresses: &[String]) -> Vec<String> {
+    let asked = addresses.iter().map(|address| async move {
+        let answer = admin::srvr(address, ANSWERS_WITHIN).await;
+        matches!(answer, Ok(Some(_))).then(|| address.clone())
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
 /// Counters that a reading does not change itself.
 fn work(reading: &ServerCounters) -> Vec<i64> {
     let counted = |key: &&String| key.contains("watch_count") || key.contains("namespace");
@@ -179,5 +190,29 @@ pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial)
         whole_by_release: fan_out.as_ref().ok().map(|fan_out| fan_out.by_all),
         by_release_missing: fan_out.err(),
         client: (!is_driven).then_some(trial.whole),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_servers_that_answer_srvr_are_serving() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let answering = async {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            connection.read_exact(&mut [0; 4]).await.unwrap();
+            let answer = b"Zookeeper version: 3.8.0, built on x\nZxid: 0x1\nMode: follower\nConnections: 1\n";
+            connection.write_all(answer).await.unwrap();
+        };
+        let servers = [address.clone()];
+        let (before, ()) = futures_util::future::join(serving(&servers), answering).await;
+        assert_eq!(before, servers);
+        drop(listener);
+        assert_eq!(serving(&before).await, [""; 0]);
     }
 }

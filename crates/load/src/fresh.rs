@@ -1,13 +1,13 @@
 //! Fresh locks, one for each acquisition: their paths, their missing directories, and the nodes that they leave.
 
-use zookeeper_client::Stat;
+use zookeeper_client::{Client, Stat};
 
 use super::shared::Shared;
-use super::workspace::{open, walk};
+use super::workspace::walk;
 use zklockbench_core::catalog::after::{Event, Outcome, Set};
 use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::{Acquired, Patience, Strategy};
-use zklockbench_zk::{CaughtUp, NodeKind, Session, Target, session_of};
+use zklockbench_zk::{CaughtUp, NodeKind, Session, session_of};
 
 /// Prefix of the last component of a fresh lock's path.
 const FRESH: &str = "fresh-";
@@ -60,9 +60,8 @@ fn needs_directory(shared: &Shared) -> bool {
 }
 
 /// Counts the nodes below the trial's locks; `None` if the ensemble does not answer.
-pub async fn nodes_left(shared: &Shared, target: &Target) -> Option<u64> {
-    let client = open(target).await.ok()?;
-    let now = CaughtUp::with(&client).await.ok()?;
+pub async fn nodes_left(shared: &Shared, client: &Client) -> Option<u64> {
+    let now = CaughtUp::with(client).await.ok()?;
     let locks = (0..shared.spec.locks).map(|lock| shared.lock_states.path(lock)).collect();
     let mut left = 0;
     let count = |_: &str, stat: &Stat, level| {

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use zookeeper_client::{Error as ClientError, Stat};
+use zookeeper_client::{Client, Error as ClientError, Stat};
 
 use super::lock_states::WITNESS;
 use super::shared::Shared;
-use super::workspace::{open, walk};
+use super::workspace::walk;
 use zklockbench_core::clock;
 use zklockbench_record::Trial;
-use zklockbench_zk::{CaughtUp, Target, sequence_of, session_of};
+use zklockbench_zk::{CaughtUp, sequence_of, session_of};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of a trial's locks that are searched, unless it had faults.
@@ -55,20 +55,18 @@ impl Orphans {
 /// Children of the run's directory before the load of a trial; `None` if they could not be read.
 pub type Before = Option<BTreeSet<String>>;
 
-pub async fn before(target: &Target, run: &str) -> Before {
-    let client = open(target).await.ok()?;
-    let now = CaughtUp::with(&client).await.ok()?;
+pub async fn before(client: &Client, run: &str) -> Before {
+    let now = CaughtUp::with(client).await.ok()?;
     Some(now.children(run).await.ok()?.into_iter().collect())
 }
 
 /// Finds nodes left after all contenders released. Nodes of abandoned sessions disappear with the sessions, so the
 /// search is repeated until no ephemeral node is left, or until every abandoned session must have ended. `None` if the
 /// ensemble did not answer.
-pub async fn find(shared: &Shared, target: &Target, run: &str, before: &Before) -> Option<Orphans> {
+pub async fn find(shared: &Shared, client: &Client, run: &str, before: &Before) -> Option<Orphans> {
     let until = clock::now() + clock::micros(shared.settling().orphans);
-    let client = open(target).await.ok()?;
     loop {
-        let now = CaughtUp::with(&client).await.ok()?;
+        let now = CaughtUp::with(client).await.ok()?;
         let left = in_locks(now, shared).await.ok()?;
         let left = left.and(beside_locks(now, shared).await.ok()?);
         let left = left.and(beside_trial(now, run, before).await.ok()?);

@@ -15,6 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
+use zookeeper_client::Client;
 
 use super::breaking::Elections;
 use super::counters::{self, NearEnd};
@@ -25,7 +26,6 @@ use super::orphans::{self, Orphans};
 use super::rendezvous::{Meeting, Rendezvous};
 use super::shared::{Board, LAST_TURNS, Shared};
 use super::worker::{Share, ThreadRecord};
-use super::workspace::open;
 use super::{Environment, EnvironmentEvent, Sink, accounting, batch, fresh, progress, worker};
 use zklockbench_core::clock::{self, Stamp, WallClock};
 use zklockbench_core::error::Error;
@@ -42,6 +42,12 @@ use zklockbench_zk::{Target, reach, sessions_not_resumed};
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
 /// Time for a contender whose session is over to notice it after it reconnects.
 const SESSION_ENDS: Duration = Duration::from_secs(5);
+/// Time in which the servers must open a session for checks around a load.
+const SESSION_WITHIN: Duration = Duration::from_secs(2);
+/// The same after faults, from which they may still be recovering.
+const RECOVERS_WITHIN: Duration = Duration::from_secs(15);
+/// Time in which the remaining servers elect a leader.
+const ELECTED_WITHIN: Duration = Duration::from_secs(3);
 /// Time for a generator thread to return its record after an abort.
 const ABORT_AT_MOST: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -140,6 +146,8 @@ struct Conductor<'a> {
     stuck: Vec<Stuck>,
     /// Number of sessions that were not resumed before the trial.
     not_resumed_before: u64,
+    /// Whether a session for checks was refused.
+    lacked_session: bool,
 }
 
 struct ObservedLoad {
@@ -207,6 +215,7 @@ impl<'a> Conductor<'a> {
             faults: Vec::new(),
             stuck: Vec::new(),
             not_resumed_before: sessions_not_resumed(),
+            lacked_session: false,
         })
     }
 
@@ -223,10 +232,16 @@ impl<'a> Conductor<'a> {
     async fn observe_load(&mut self) -> ObservedLoad {
         let (environment, servers) = (self.environment, self.environment.observed_servers());
         let namespace = &environment.namespace;
-        let beside = match self.looks_for_orphans() {
-            true => orphans::before(&environment.target, environment.workspace.root()).await,
+        let session = match self.looks_for_orphans() {
+            true => self.session_for_checks().await,
             false => None,
         };
+        let beside = match &session {
+            Some(client) => orphans::before(client, environment.workspace.root()).await,
+            None => None,
+        };
+        // Its end is not part of the load.
+        drop(session);
         let meeting = self.come_to(CONNECTED).await;
         // Earlier requests are not in the servers' counts from here on.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
@@ -240,9 +255,16 @@ impl<'a> Conductor<'a> {
         let met = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let after = accounting::read_at_rest(servers, namespace);
         let (after, ()) = join(after, self.elections.look_once()).await;
-        let orphans = self.orphans(&beside).await;
-        let nodes_left = self.nodes_left().await;
-        let near_end = self.counters_near_end().await;
+        let session = match self.checks_nodes() {
+            true => self.session_for_checks().await,
+            false => None,
+        };
+        let (mut orphans, mut nodes_left, mut near_end) = (None, None, Vec::new());
+        if let Some(client) = &session {
+            orphans = self.orphans(client, &beside).await;
+            nodes_left = self.nodes_left(client).await;
+            near_end = self.counters_near_end(client).await;
+        }
         self.go_on_from(meeting).await;
         ObservedLoad { loaded, given_up, before, after, orphans, nodes_left, near_end, spread, met }
     }
@@ -366,30 +388,48 @@ impl<'a> Conductor<'a> {
         self.shared.slice.leads() && self.shared.entry.card.other_system().is_none()
     }
 
-    async fn orphans(&self, before: &orphans::Before) -> Option<Orphans> {
-        let Environment { target, workspace, .. } = self.environment;
+    /// Whether this worker checks any nodes after the load.
+    fn checks_nodes(&self) -> bool {
+        let checks = self.wants_orphans() || self.shared.spec.fresh_locks || !self.has_fresh_counters();
+        checks && self.shared.slice.leads() && !self.is_lost()
+    }
+
+    fn wants_orphans(&self) -> bool {
         let is_ended = self.cut_short.is_none() || self.shared.has_faults() || !self.stuck.is_empty();
-        if !is_ended || self.is_lost() || !self.looks_for_orphans() {
-            return None;
-        }
-        orphans::find(&self.shared, target, workspace.root(), before).await
+        is_ended && self.looks_for_orphans()
     }
 
-    async fn nodes_left(&self) -> Option<u64> {
-        let asks = self.shared.spec.fresh_locks && self.shared.slice.leads() && !self.is_lost();
-        if asks { fresh::nodes_left(&self.shared, &self.environment.target).await } else { None }
+    /// Whether counters are far from their end: those of the suite's fresh servers, unless a fault advances them.
+    fn has_fresh_counters(&self) -> bool {
+        self.environment.local.is_some() && !self.shared.has_faults()
     }
 
-    /// Empty for the suite's fresh servers, whose counters are far from their end unless a fault advances them.
-    async fn counters_near_end(&self) -> Vec<NearEnd> {
-        let is_fresh = self.environment.local.is_some() && !self.shared.has_faults();
-        if is_fresh || self.is_lost() || !self.shared.slice.leads() {
-            return Vec::new();
+    /// A session for checks around the load. Its absence is reported once.
+    async fn session_for_checks(&mut self) -> Option<Client> {
+        let within = if self.shared.has_faults() { RECOVERS_WITHIN } else { SESSION_WITHIN };
+        match self.environment.workspace.session_for_checks(within).await {
+            Ok(client) => Some(client),
+            Err(why) => {
+                if !std::mem::replace(&mut self.lacked_session, true) {
+                    let why = format!("nodes left behind and sequence counters were not checked: {why}");
+                    (self.sink)(EnvironmentEvent::Warning(&why));
+                }
+                None
+            }
         }
-        match open(&self.environment.target).await {
-            Ok(client) => counters::of_trial(&self.shared, &client).await,
-            Err(_) => Vec::new(),
-        }
+    }
+
+    async fn orphans(&self, client: &Client, before: &orphans::Before) -> Option<Orphans> {
+        let root = self.environment.workspace.root();
+        if self.wants_orphans() { orphans::find(&self.shared, client, root, before).await } else { None }
+    }
+
+    async fn nodes_left(&self, client: &Client) -> Option<u64> {
+        if self.shared.spec.fresh_locks { fresh::nodes_left(&self.shared, client).await } else { None }
+    }
+
+    async fn counters_near_end(&self, client: &Client) -> Vec<NearEnd> {
+        if self.has_fresh_counters() { Vec::new() } else { counters::of_trial(&self.shared, client).await }
     }
 
     /// Runs work unless the user interrupts or the ensemble is lost.
@@ -399,6 +439,7 @@ impl<'a> Conductor<'a> {
             () = work => return,
             () = self.interrupt.cancelled() => (Cause::Interrupted, INTERRUPTED.to_owned()),
             why = ensemble_lost(self.environment, &self.shared) => (Cause::EnsembleLost, why),
+            why = servers_ended(self.environment, &self.shared) => (Cause::EnsembleLost, why),
             why = self.environment.limits.alarm() => (Cause::EnsembleOverloaded, why),
             () = tick(&self.shared, self.sink) => return,
             () = progress::watch_standstills(&self.shared, target, servers) => return,
@@ -423,7 +464,15 @@ impl<'a> Conductor<'a> {
                 batch::quiet(&shared).await;
             };
             let at_most = self.drain_at_most();
-            if tokio::time::timeout(at_most, drained).await.is_err() {
+            let drained = tokio::select! {
+                drained = tokio::time::timeout(at_most, drained) => drained,
+                why = servers_ended(self.environment, &shared) => {
+                    self.cut_short(Cause::EnsembleLost, why);
+                    shared.signals.abort.cancel();
+                    Ok(())
+                }
+            };
+            if drained.is_err() {
                 let late = all - Board::read(&shared.board.finished).min(all);
                 self.cut_short(
                     Cause::DidNotEnd,
@@ -540,6 +589,26 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
                 environment.servers.join(", "),
                 humantime::format_duration(patience)
             );
+        }
+    }
+}
+
+/// Returns when servers that the run started have ended by themselves, and none has served since.
+async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
+    let Some(local) = &environment.local else { return std::future::pending().await };
+    let mut since: Option<Stamp> = None;
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let since_reply = clock::now().saturating_sub(shared.last_reply.load(Ordering::Relaxed));
+        let serves = since_reply < 1_000_000 || !accounting::serving(&environment.servers).await.is_empty();
+        let Some(ended) = (!serves).then(|| local.ended_by_itself()).flatten() else {
+            since = None;
+            continue;
+        };
+        // The others may be electing a leader.
+        let now = clock::now();
+        if now - *since.get_or_insert(now) >= clock::micros(ELECTED_WITHIN) {
+            return format!("the ensemble was lost: {ended}");
         }
     }
 }

@@ -1,18 +1,19 @@
 //! The only part of the ensemble's tree that the suite changes, `/zklockbench/<run id>`, and leftovers of
 //! killed runs there.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
-use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, SessionState, Stat};
 
 use super::counters::{NearEnd, near_end};
 use super::lock_states::{LOCK, WITNESS};
 use zklockbench_core::error::Error;
+use zklockbench_core::locked::locked;
 use zklockbench_scenario::Slice;
 use zklockbench_zk::throttle::Throttle;
 use zklockbench_zk::{CaughtUp, Failure, Target, reach, why_not_counting};
@@ -48,13 +49,20 @@ const LIFE_SESSION: Duration = Duration::from_secs(10);
 
 /// Shows the ensemble that a run is alive, until it is dropped.
 #[derive(Debug)]
-pub struct SignOfLife(JoinHandle<()>);
+pub struct SignOfLife {
+    task: JoinHandle<()>,
+    session: LifeSession,
+}
 
 impl Drop for SignOfLife {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
+        locked(&self.session).take();
     }
 }
+
+/// Session of the sign of life, if there is one.
+type LifeSession = Arc<Mutex<Option<Client>>>;
 
 #[derive(Debug, Clone)]
 pub struct Workspace {
@@ -64,6 +72,7 @@ pub struct Workspace {
     counts: Arc<OnceCell<Option<String>>>,
     /// Rate limiter of the requests, if there is one.
     throttle: Option<Arc<Throttle>>,
+    life: LifeSession,
 }
 
 impl Workspace {
@@ -94,13 +103,15 @@ impl Workspace {
         let client = self.alive().await?;
         let marked = client.set_data(&self.root, SHOWS_LIFE, None).await;
         marked.map_err(|error| refused(&self.target, "write", &self.root, error))?;
-        Ok(SignOfLife(tokio::spawn(self.clone().stay_alive(client))))
+        let task = tokio::spawn(self.clone().stay_alive(client));
+        Ok(SignOfLife { task, session: Arc::clone(&self.life) })
     }
 
     /// Restores the sign of life whenever the ensemble was away for longer than a session lasts.
     async fn stay_alive(self, mut client: Client) {
         const BETWEEN: Duration = Duration::from_secs(1);
         loop {
+            *locked(&self.life) = Some(client.clone());
             let mut states = client.state_watcher();
             while !states.changed().await.is_terminated() {}
             client = loop {
@@ -120,6 +131,23 @@ impl Workspace {
         Ok(client)
     }
 
+    /// A session for checks before or after a load: that of the sign of life, or else a new one. Servers may have reached
+    /// their limit of connections, or be gone, so a new one has a short deadline.
+    pub(super) async fn session_for_checks(&self, within: Duration) -> Result<Client, String> {
+        let alive = locked(&self.life).clone();
+        if let Some(alive) = alive.filter(|client| client.state() == SessionState::SyncConnected) {
+            return Ok(alive);
+        }
+        match tokio::time::timeout(within, self.target.client(SESSION)).await {
+            Ok(Ok(client)) => return Ok(client),
+            Ok(Err(failure @ Failure::NotAuthenticated(_))) => return Err(failure.to_string()),
+            Ok(Err(_)) | Err(_) => {}
+        }
+        let limit = reach::connections_used_up(&self.target).await;
+        let limit = limit.map_or_else(String::new, |limit| format!(". {limit}"));
+        Err(format!("no session to {} within {within:?}{limit}", self.target.connect))
+    }
+
     /// The workspace with a rate limit for creating and removing nodes.
     pub fn limited_by(self, throttle: Option<Arc<Throttle>>) -> Self {
         Self { throttle, ..self }
@@ -131,7 +159,8 @@ impl Workspace {
 
     /// The workspace of a run that another worker creates.
     pub fn made_by_another(target: Target, run_id: &str) -> Self {
-        Self { root: format!("{TOP}/{run_id}"), target, counts: Arc::default(), throttle: None }
+        let (counts, life) = (Arc::default(), Arc::default());
+        Self { root: format!("{TOP}/{run_id}"), target, counts, throttle: None, life }
     }
 
     pub fn trial_root(&self, trial: usize) -> String {
@@ -571,6 +600,7 @@ pub(super) async fn children(now: CaughtUp<'_>, path: &str) -> Result<Vec<String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zklockbench_core::clock;
     use zklockbench_zk::{Access, Secret};
 
     #[test]
@@ -629,5 +659,25 @@ mod tests {
             message.ends_with("log may state why, such as a request longer than its jute.maxbuffer"),
             "{message}"
         );
+    }
+
+    #[tokio::test]
+    async fn session_for_checks_gives_up_soon_where_servers_close_connections() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target =
+            Target { connect: listener.local_addr().unwrap().to_string(), access: Access::default() };
+        let closing = async {
+            while let Ok((connection, _)) = listener.accept().await {
+                drop(connection)
+            }
+        };
+        let workspace = Workspace::made_by_another(target, "x");
+        let began = clock::now();
+        let refused = tokio::select! {
+            refused = workspace.session_for_checks(Duration::from_millis(300)) => refused.unwrap_err(),
+            () = closing => unreachable!(),
+        };
+        assert!(clock::now() - began < clock::micros(Duration::from_secs(3)));
+        assert!(refused.contains("within 300ms") && refused.contains("(maxClientCnxns): raise"), "{refused}");
     }
 }

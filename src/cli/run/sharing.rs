@@ -174,6 +174,9 @@ fn bounds(of: &[(String, String)]) -> Option<String> {
     ))
 }
 
+/// Connections of a run in addition to its contenders': its sign of life, or its meetings with other workers.
+const BESIDE: usize = 1;
+
 /// Why a trial's sessions do not fit, if all servers limit the connections of a host and report it.
 fn too_many(trial: &TrialSpec, slice: Slice, servers: &[Option<Configuration>]) -> Option<String> {
     let limit = |of: &Option<Configuration>| value(of.as_ref()?, "maxClientCnxns").filter(|limit| *limit > 0);
@@ -182,13 +185,14 @@ fn too_many(trial: &TrialSpec, slice: Slice, servers: &[Option<Configuration>]) 
     let own = slice.below(trial.contenders).count();
     // A driver opens a session for each contender in addition to the suite's.
     let each = if zklockbench_locks::driven(&trial.strategy.name).is_some() { 2 } else { 1 };
-    (own * each > room).then(|| {
+    let connections = own * each + BESIDE;
+    (connections > room).then(|| {
         let from = limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         format!(
-            "a trial with {} opens {}, but the servers accept {room} from one host (maxClientCnxns: \
+            "a trial with {} opens {}, one of them for the run itself, but the servers accept {room} from one host (maxClientCnxns: \
              {from}): {}",
             contenders(own),
-            counted(own * each, "connection", "connections"),
+            counted(connections, "connection", "connections"),
             reach::MORE_CONNECTIONS
         )
     })
@@ -241,10 +245,11 @@ mod tests {
         let parsed = parse("x.toml", text, &zklockbench_load::catalog()).unwrap();
         let plan = TrialPlan::of(&parsed.scenario);
         let refused = |limits: &[Option<&str>]| too_many(&plan.trials[0], Slice::WHOLE, &servers(limits));
-        let why = refused(&[Some("3"), Some("3")]).unwrap();
-        let begins = "a trial with 7 contenders opens 7 connections, but the servers accept 6 from one host (maxClientCnxns: 3, 3): raise";
+        let why = refused(&[Some("4"), Some("3")]).unwrap();
+        let begins = "a trial with 7 contenders opens 8 connections, one of them for the run itself, but the servers accept \
+                      7 from one host (maxClientCnxns: 4, 3): raise";
         assert!(why.starts_with(begins), "{why}");
-        for fits in [&[Some("4"), Some("3")][..], &[Some("3"), Some("0")], &[Some("3"), None], &[None]] {
+        for fits in [&[Some("4"), Some("4")][..], &[Some("3"), Some("0")], &[Some("3"), None], &[None]] {
             assert_eq!(refused(fits), None, "{fits:?}");
         }
     }

@@ -28,6 +28,10 @@ impl Processes for Compose {
         self.members.len()
     }
 
+    fn ended_by_itself(&self) -> Option<String> {
+        self.ended()
+    }
+
     fn address(&self, server: usize) -> Result<String, String> {
         Ok(self.member(server)?.address())
     }

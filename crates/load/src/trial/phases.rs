@@ -13,7 +13,7 @@ use super::super::health::Vitals;
 use super::super::series::Steadiness;
 use super::super::shared::{Board, COUNTING_LASTS, Shared};
 use super::super::{Environment, batch, progress};
-use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, STARTED, meeting};
+use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, STARTED, meeting, servers_ended};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::Window;
 use zklockbench_record::{Cause, Steady, WarmUpEnd};
@@ -197,11 +197,10 @@ impl Conductor<'_> {
             let begin = self.phase_begins("settle", None);
             let shared = Arc::clone(&self.shared);
             let Environment { target, servers, .. } = self.environment;
-            let settled =
-                self.interrupt.run_until_cancelled(progress::settle(&shared, target, servers)).await;
-            match settled {
-                Some(stuck) => self.stuck = stuck,
-                None => self.cut_short(Cause::Interrupted, INTERRUPTED),
+            tokio::select! {
+                stuck = progress::settle(&shared, target, servers) => self.stuck = stuck,
+                () = self.interrupt.cancelled() => self.cut_short(Cause::Interrupted, INTERRUPTED),
+                why = servers_ended(self.environment, &shared) => self.cut_short(Cause::EnsembleLost, why),
             }
             self.phase_ended("settle", begin);
         }
