@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::join;
+use futures_util::future::{join, join3};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -246,7 +246,8 @@ impl<'a> Conductor<'a> {
         // Earlier requests are not in the servers' counts from here on.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let before = accounting::read_at_rest(servers, namespace);
-        let (before, elections) = join(before, Elections::from_now_on(servers)).await;
+        let (before, elections, serving) =
+            join3(before, Elections::from_now_on(servers), accounting::serving(servers)).await;
         self.elections = elections;
         self.go_on_from(meeting).await;
         let (loaded, given_up) = self.load_and_drain().await;
@@ -255,6 +256,7 @@ impl<'a> Conductor<'a> {
         let met = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let after = accounting::read_at_rest(servers, namespace);
         let (after, ()) = join(after, self.elections.look_once()).await;
+        self.report_lost_servers(&serving).await;
         let session = match self.checks_nodes() {
             true => self.session_for_checks().await,
             false => None,
@@ -416,6 +418,19 @@ impl<'a> Conductor<'a> {
                 }
                 None
             }
+        }
+    }
+
+    /// Reports servers that served before the load and do not any more, unless faults explain it.
+    async fn report_lost_servers(&self, serving: &[String]) {
+        if self.shared.has_faults() || self.is_lost() {
+            return;
+        }
+        let still = accounting::serving(serving).await;
+        for server in serving.iter().filter(|server| !still.contains(server)) {
+            let trial = self.shared.spec.index;
+            let why = format!("{server} no longer serves; it served before trial {trial}");
+            (self.sink)(EnvironmentEvent::Warning(&why));
         }
     }
 
