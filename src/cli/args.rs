@@ -433,9 +433,9 @@ pub struct ExploreArgs {
     /// Explore all built-in locks and those of the named drivers
     #[arg(long, conflicts_with = "strategies")]
     pub all: bool,
-    /// Contenders, each of which acquires once
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
-    pub contenders: u8,
+    /// Contenders [default: 2, or one more than a semaphore's leases]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub contenders: Option<u8>,
     /// Time for all strategies together, e.g. 5m
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration_within("10s", "24h"))]
     pub budget: Duration,

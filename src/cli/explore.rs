@@ -19,9 +19,10 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_explore::{
-    Explored, Finding, Lock, RELEASES, Schedule, Scope, Site, Tally, TraceStep, class_names, contender_name,
+    Explored, Finding, Lock, RELEASES, Schedule, Scope, Seen, Site, Tally, TraceStep, class_names, contender_name,
     explore, replay,
 };
+use zklockbench_locks::leases_of;
 use zklockbench_record::{RunEnding, StepKind};
 use zklockbench_report::picture::{Picture, Row};
 use zklockbench_scenario::Scenario;
@@ -30,6 +31,7 @@ use zklockbench_zk::Target;
 /// Version of a case file.
 const CASE: u32 = 1;
 const COMMAND: &str = "explore";
+const MOST_CONTENDERS: u8 = 8;
 
 /// A schedule that breaks a promise, with everything needed to repeat it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -93,7 +95,7 @@ fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error>
 fn lock(label: &str) -> Result<Lock, Error> {
     let mut words = label.split_whitespace();
     let name = words.next().unwrap_or_default();
-    let card = listing::strategy(name)?;
+    let card = listing::strategy(name).map_err(|error| missing_driver(name).unwrap_or(error))?;
     if card.system != LockCard::ZOOKEEPER {
         return Err(Error::usage(format!(
             "`{name}` is not a ZooKeeper lock; explore reads only ZooKeeper's protocol"
@@ -117,6 +119,27 @@ fn lock(label: &str) -> Result<Lock, Error> {
         .ok_or_else(|| Error::usage(format!("no strategy `{label}`")))?;
     let driven = zklockbench_locks::driven(&choice.name).copied();
     Ok(Lock { label: choice.label, entry: *entry, params: choice.params, driven })
+}
+
+/// Error for a lock of a driver that is not on the command line.
+fn missing_driver(name: &str) -> Option<Error> {
+    let (driver, _) = name.split_once(':')?;
+    let prefix = format!("{driver}:");
+    let is_known = zklockbench_locks::cards().iter().any(|card| card.name.starts_with(&prefix));
+    (!is_known).then(|| {
+        Error::usage(format!("`{name}` is the lock of a driver: add --driver {driver}=COMMAND to name its program"))
+    })
+}
+
+/// Enough contenders that one of them waits.
+fn contenders(lock: &Lock) -> u8 {
+    match lock.entry.card.guarantees.holders {
+        Holders::Leases(leases) => {
+            let leases = leases_of(&lock.params, leases).min(u32::from(MOST_CONTENDERS) - 1);
+            u8::try_from(leases + 1).unwrap_or(MOST_CONTENDERS)
+        }
+        Holders::One | Holders::ReadersOrOneWriter => 2,
+    }
 }
 
 fn setting(word: &str) -> Result<String, Error> {
@@ -190,7 +213,8 @@ async fn all(
         let left = u32::try_from(count - number).unwrap_or(u32::MAX);
         let budget = ends.saturating_duration_since(Instant::now()) / left;
         let scope = Scope { budget, pairs: args.pairs };
-        let (site, is_stopped) = (site(lock, args.contenders.into()), stop.clone());
+        let contenders = args.contenders.unwrap_or_else(|| contenders(&lock));
+        let (site, is_stopped) = (site(lock, contenders.into()), stop.clone());
         explored.push(apart(stop, move || explore(&site, scope, || is_stopped.is_cancelled())).await?);
     }
     let files = write_cases(args, &explored, servers)?;
@@ -204,18 +228,21 @@ async fn all(
 
 /// A trace as a picture, shaded from the entry that was a violation until one of those inside releases.
 fn picture(trace: &[TraceStep], entry: Option<usize>, contenders: usize) -> Picture {
+    // A newcomer has the number after the last contender.
+    let lanes = trace.iter().map(|step| step.contender + 1).max().unwrap_or(0).max(contenders);
     let entry = entry.unwrap_or(trace.len());
     let ends = |step: &TraceStep| step.kind == StepKind::Deed && step.what == RELEASES;
     let overlap = trace.iter().skip(entry).position(ends).map_or(trace.len(), |after| entry + after);
     let rows =
-        trace.iter().enumerate().filter(|(_, step)| step.contender < contenders).map(|(at, step)| Row {
+        trace.iter().enumerate().map(|(at, step)| Row {
             at: None,
             lane: Some(step.contender),
             kind: step.kind,
             what: step.what.clone(),
             is_shaded: (entry..overlap).contains(&at),
         });
-    Picture { lanes: (0..contenders).map(contender_name).collect(), rows: rows.collect() }
+    let name = |lane| if lane < contenders { contender_name(lane) } else { "newcomer".to_owned() };
+    Picture { lanes: (0..lanes).map(name).collect(), rows: rows.collect() }
 }
 
 fn verdict(explored: &Explored) -> Verdict {
@@ -237,10 +264,16 @@ fn headline(all: &[Explored]) -> String {
     let total = one.total();
     let schedules = counted(total.schedules(), "schedule", "schedules");
     match (one.findings.first(), total.unexplored + total.flaky) {
-        (Some(worst), _) => format!("{}: {}: {}", one.lock, worst.fault.word(), worst.sentence),
+        (Some(worst), _) => format!("{}: {}", one.lock, described(worst)),
         (None, 0) => format!("{}: held in {schedules}", one.lock),
         (None, left) => format!("{}: held in {schedules}, and {left} not explored", one.lock),
     }
+}
+
+fn described(finding: &Finding) -> String {
+    let Seen { times, runs } = finding.seen;
+    let (word, sentence) = (finding.fault.word(), &finding.sentence);
+    format!("{word}: {sentence} (seen in {times} of {})", counted(runs as usize, "run", "runs"))
 }
 
 fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
@@ -252,8 +285,9 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
         one.unexplored.iter().for_each(|why| {
             let _ = writeln!(text, "not explored: {why}");
         });
+        let _ = writeln!(text, "not tried: {}", one.not_tried.join("; "));
         for finding in one.findings.iter().skip(usize::from(all.len() == 1)).take(4) {
-            let _ = writeln!(text, "{}: {}", finding.fault.word(), finding.sentence);
+            let _ = writeln!(text, "{}", described(finding));
         }
     }
     if let ([one], Some(file)) = (all, files.first())
@@ -313,8 +347,7 @@ fn write_cases(args: &ExploreArgs, all: &[Explored], servers: &[String]) -> Resu
             trace: finding.trace.clone(),
         };
         let picture = picture(&finding.trace, finding.entry, finding.schedule.contenders);
-        let said = format!("{}: {}", finding.fault.word(), finding.sentence);
-        let text = format!("{said}\n\n{}{}\n", picture.text(), picture.legend());
+        let text = format!("{}\n\n{}{}\n", described(finding), picture.text(), picture.legend());
         let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
         let name = format!("{}-{number}.json", one.lock.replace([' ', ':', '/', '='], "-"));
         let file = args.out.join(name);
@@ -338,11 +371,12 @@ fn read_case(file: &Path) -> Result<Case, Error> {
     let case: Case =
         serde_json::from_str(&text).map_err(|error| wrong(format!("not an exploration case: {error}")))?;
     let contenders = case.schedule.contenders;
-    let stranger = case.schedule.decisions.iter().filter_map(|one| one.victim).find(|one| *one >= contenders);
+    let victims = case.schedule.decisions.iter().filter_map(|one| one.victim);
+    let stranger = victims.chain(case.schedule.readers.iter().copied()).find(|one| *one >= contenders);
     match (case.case, contenders, stranger) {
         (CASE, 1..=8, None) => Ok(case),
         (CASE, 1..=8, Some(victim)) => {
-            Err(wrong(format!("`victim` is {victim}, but there are {contenders} contenders")))
+            Err(wrong(format!("a victim or reader is {victim}, but there are {contenders} contenders")))
         }
         (CASE, count, _) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),
         (other, ..) => Err(wrong(format!("case version {other}, but this program reads {CASE}"))),
@@ -366,6 +400,19 @@ mod tests {
     fn a_semaphore_has_one_lease_by_default() {
         assert!(lock("curator-semaphore").unwrap().label.contains("leases=1"));
         assert!(lock("curator-semaphore leases=2").unwrap().label.contains("leases=2"));
+    }
+
+    #[test]
+    fn one_contender_more_than_there_are_leases_competes_by_default() {
+        let of = |label: &str| contenders(&lock(label).unwrap());
+        let labels = ["curator-mutex", "curator-semaphore", "curator-semaphore leases=2", "curator-semaphore leases=9"];
+        assert_eq!(labels.map(of), [2, 2, 3, 8]);
+    }
+
+    #[test]
+    fn a_drivers_lock_without_its_driver_is_refused_with_the_option_to_add() {
+        let error = lock("q:MyLock").unwrap_err().to_string();
+        assert!(error.contains("add --driver q=COMMAND"), "{error}");
     }
 
     #[test]

@@ -54,6 +54,29 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
     all
 }
 
+/// The faults of the connection, after which the contender cannot connect again for a while.
+pub fn outages(events: &[(usize, String)]) -> Vec<Decision> {
+    let singles = single_faults(events).into_iter();
+    let broken = singles.filter(|one| matches!(one.act, Act::LoseRequest | Act::LoseReply | Act::Cut));
+    broken.map(|decision| Decision { stays_away: true, ..decision }).collect()
+}
+
+/// Ends of a contender's wait: at each event from its first one to the last one before it releases, if all of `others` have
+/// begun by then.
+pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usize]) -> Vec<Decision> {
+    let of = |who: usize| events.iter().enumerate().filter(move |(_, (contender, _))| *contender == who);
+    let first = |who: usize| of(who).map(|(at, _)| at).next().unwrap_or(events.len());
+    let begins = others.iter().map(|other| first(*other)).chain([first(waiter)]).max().unwrap_or_default();
+    let release = of(waiter).find(|(_, (_, event))| kind(event) == EventKind::Release).map(|(at, _)| at);
+    let own = of(waiter).map(|(at, _)| at).filter(|at| release.is_none_or(|release| *at < release));
+    let ends = own.max().map_or(0, |last| last + 1);
+    let at = |(contender, event): &(usize, String)| {
+        let decision = Decision::new(Act::GiveUp, event);
+        if *contender == waiter { decision } else { decision.of(waiter) }
+    };
+    events.get(begins..ends).unwrap_or_default().iter().map(at).collect()
+}
+
 /// Ends of other contenders at each event of a run: a node may disappear between two messages of a contender that
 /// watches it, while a third contender holds the lock.
 pub fn ends_of_others(events: &[(usize, String)], contenders: usize) -> Vec<Decision> {
@@ -61,7 +84,7 @@ pub fn ends_of_others(events: &[(usize, String)], contenders: usize) -> Vec<Deci
     for (number, (contender, event)) in events.iter().enumerate() {
         let others =
             (0..contenders).filter(|other| other != contender && has_node(&events[..number], *other));
-        all.extend(others.map(|other| Decision { victim: Some(other), ..Decision::new(Act::Kill, event) }));
+        all.extend(others.map(|other| Decision::new(Act::Kill, event).of(other)));
     }
     all
 }
@@ -83,7 +106,7 @@ pub fn pairs(first: &Outcome, undisturbed: &[(usize, String)]) -> Vec<Schedule> 
     let seconds = seconds.into_iter().filter(|second| !matches!(second.act, Act::Delay { .. }));
     let (recovering, others): (Vec<_>, Vec<_>) =
         seconds.partition(|second| !usual.contains(second.at.as_str()));
-    let both = |second| Schedule::with(first.schedule.contenders, vec![decision.clone(), second]);
+    let both = |second| Schedule { decisions: vec![decision.clone(), second], ..first.schedule.clone() };
     recovering.into_iter().chain(others).map(both).collect()
 }
 
@@ -168,8 +191,39 @@ mod tests {
             (1, "c2: delete c2.node1, reply"),
             (2, "c3: exists c2.node1"),
         ]);
-        let end = Decision { victim: Some(1), ..Decision::new(Act::Kill, "c3: getChildren lock") };
-        assert_eq!(ends_of_others(&run, 3), [end]);
+        assert_eq!(ends_of_others(&run, 3), [Decision::new(Act::Kill, "c3: getChildren lock").of(1)]);
+    }
+
+    #[test]
+    fn a_waiter_gives_up_at_each_event_of_its_wait() {
+        let run = events(&[
+            (0, "c1: create own node"),
+            (1, "c2: create own node"),
+            (1, "c2: exists+watch c1.node1"),
+            (2, "c3: create own node"),
+            (0, "c1: releases"),
+            (1, "c2: notification, c1.node1 deleted"),
+            (0, "c1: delete c1.node1, reply"),
+            (1, "c2: releases"),
+            (1, "c2: delete c2.node1"),
+        ]);
+        let gives_up = |event: &str| Decision::new(Act::GiveUp, event);
+        let (released, notified) = (gives_up("c1: releases").of(1), gives_up("c2: notification, c1.node1 deleted"));
+        assert_eq!(
+            abandoned_waits(&run, 1, &[2]),
+            [gives_up("c3: create own node").of(1), released, notified]
+        );
+        assert_eq!(abandoned_waits(&run, 1, &[]).len(), 5);
+        assert_eq!(abandoned_waits(&run, 4, &[]), []);
+    }
+
+    #[test]
+    fn outages_follow_each_fault_of_a_connection() {
+        let run = events(&[(0, "c1: create own node"), (0, "c1: create own node, reply")]);
+        let all = outages(&run);
+        let names: Vec<&str> = all.iter().map(|one| one.act.name()).collect();
+        assert_eq!(names, ["lost request", "lost reply", "cut connection"]);
+        assert!(all.iter().all(|one| one.stays_away));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The contenders of a world, on a thread with a runtime for sessions. Each acquires and releases the lock on command.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,8 +12,10 @@ use tokio::sync::oneshot;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use zklockbench_core::catalog::{Mode, Params};
+use zklockbench_core::clock;
 use zklockbench_core::error::Error;
-use zklockbench_locks::driver::Processes;
+use zklockbench_locks::driver::protocol::How;
+use zklockbench_locks::driver::{Mishap, Processes};
 use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patience, Strategy};
 use zklockbench_zk::gate::{Gate, Shut, TaskScope};
 use zklockbench_zk::{CaughtUp, Failure, ForeignSession, Observed, Session, Target, runtime};
@@ -40,13 +43,29 @@ pub enum Report {
     /// The contender holds the lock. Contains the transaction that created its node, if it has a node.
     Acquired(Option<i64>),
     /// The acquire ended without the lock.
-    NotAcquired(String),
-    Released(Result<(), String>),
+    NotAcquired(Ended),
+    /// The release ended, without an error or with one.
+    Released(Result<(), Ended>),
+}
+
+/// Failure of an acquire or a release.
+#[derive(Debug)]
+pub struct Ended {
+    pub why: String,
+    /// Whether the contender's session goes on.
+    pub lives: bool,
+}
+
+/// Mode and time limit of an acquire.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub mode: Mode,
+    pub timeout: Option<Duration>,
 }
 
 #[derive(Debug)]
 enum Order {
-    Acquire,
+    Acquire(Wanted),
     Release,
 }
 
@@ -58,6 +77,7 @@ enum Command {
         path: String,
     },
     Order(usize, Order),
+    GiveUp(usize),
     Kill(usize),
     Freeze(usize),
     Thaw(usize),
@@ -68,10 +88,10 @@ enum Command {
 }
 
 /// Handle of the contenders' thread. Dropping it ends them.
-#[derive(Debug)]
 pub struct Cast {
     commands: Option<UnboundedSender<Command>>,
     pub reports: UnboundedReceiver<(usize, Report)>,
+    drivers: Option<Arc<Processes>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -81,11 +101,28 @@ impl Cast {
     pub fn start(lock: Lock, target: Target, contenders: usize) -> Result<Self, Error> {
         let (commands, wanted) = unbounded_channel();
         let (sender, reports) = unbounded_channel();
-        let work = move || runtime::block_on(serve(lock, target, contenders, wanted, sender));
+        let drivers =
+            lock.driven.map(|driven| Arc::new(Processes::new(driven.wanted(&lock.params, contenders))));
+        let troupe_drivers = drivers.clone();
+        let work = move || runtime::block_on(serve(lock, target, troupe_drivers, wanted, sender));
         let thread = std::thread::Builder::new().name("contenders".into()).spawn(work);
         let thread = thread
             .map_err(|error| Error::environment(format!("cannot start a thread for contenders: {error}")))?;
-        Ok(Self { commands: Some(commands), reports, thread: Some(thread) })
+        Ok(Self { commands: Some(commands), reports, drivers, thread: Some(thread) })
+    }
+
+    /// Why the driver cannot be explored further: it broke the protocol, or it ended.
+    pub fn driver_failure(&self) -> Option<Error> {
+        let failed = self.drivers.as_ref()?.failed();
+        let failure = failed.into_iter().find(|failure| !matches!(failure.what, Mishap::NoAnswer(_)))?;
+        let rule = match failure.what {
+            Mishap::Garbage { .. } => {
+                "\nEach line must be a JSON object, and each answer {\"id\":…,\"ok\":{…}} or {\"id\":…,\"err\":\"…\"}: see \
+                 \"Rules\" in docs/testing-your-client.md, and try `zklockbench driver check`."
+            }
+            _ => "",
+        };
+        Some(Error::environment(format!("{failure}{rule}")))
     }
 
     fn send(&self, command: Command) {
@@ -99,8 +136,13 @@ impl Cast {
         self.send(Command::Open { contender, connect: connect.to_owned(), path: path.to_owned() });
     }
 
-    pub fn acquire(&self, contender: usize) {
-        self.send(Command::Order(contender, Order::Acquire));
+    pub fn acquire(&self, contender: usize, wanted: Wanted) {
+        self.send(Command::Order(contender, Order::Acquire(wanted)));
+    }
+
+    /// Cancels a contender's acquire.
+    pub fn give_up(&self, contender: usize) {
+        self.send(Command::GiveUp(contender));
     }
 
     pub fn release(&self, contender: usize) {
@@ -121,8 +163,14 @@ impl Cast {
         self.send(Command::Thaw(contender));
     }
 
-    pub async fn clear(&mut self) {
-        self.ask(Command::Clear).await;
+    /// Ends all contenders.
+    pub fn clear(&self) -> oneshot::Receiver<()> {
+        let (done, cleared) = oneshot::channel();
+        self.send(Command::Clear(done));
+        cleared
+    }
+
+    pub fn forget_reports(&mut self) {
         while self.reports.try_recv().is_ok() {}
     }
 
@@ -185,6 +233,29 @@ impl Drop for Cast {
     }
 }
 
+/// How the wait of an acquire can be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivesUp {
+    ByCancel,
+    ByTimeout,
+}
+
+impl Lock {
+    pub fn has_readers(&self) -> bool {
+        self.entry.card.guarantees.has_read_side()
+    }
+
+    /// `None` if a driver's lock supports neither cancellation nor timeouts.
+    pub fn gives_up(&self) -> Option<GivesUp> {
+        match self.driven.map(|driven| (driven.abilities.cancel, driven.abilities.timeout)) {
+            None => Some(GivesUp::ByCancel),
+            Some((How::None, How::None)) => None,
+            Some((How::None, _)) => Some(GivesUp::ByTimeout),
+            Some(_) => Some(GivesUp::ByCancel),
+        }
+    }
+}
+
 /// State shared by all contenders of the thread.
 struct Troupe {
     lock: Lock,
@@ -199,16 +270,17 @@ struct Actor {
     orders: UnboundedSender<Order>,
     task: runtime::Task<()>,
     frozen: Option<Shut>,
+    /// Patience of the current acquire.
+    patience: Rc<RefCell<Patience>>,
 }
 
 async fn serve(
     lock: Lock,
     target: Target,
-    contenders: usize,
+    drivers: Option<Arc<Processes>>,
     mut commands: UnboundedReceiver<Command>,
     reports: UnboundedSender<(usize, Report)>,
 ) {
-    let drivers = lock.driven.map(|driven| Arc::new(Processes::new(driven.wanted(&lock.params, contenders))));
     let troupe = Rc::new(Troupe { lock, target, drivers, reports });
     let mut actors: HashMap<usize, Actor> = HashMap::new();
     let mut outside: Option<Client> = None;
@@ -220,6 +292,11 @@ async fn serve(
             Command::Order(contender, order) => {
                 if let Some(actor) = actors.get(&contender) {
                     let _ = actor.orders.send(order);
+                }
+            }
+            Command::GiveUp(contender) => {
+                if let Some(actor) = actors.get(&contender) {
+                    actor.patience.borrow().cancel.cancel();
                 }
             }
             Command::Kill(contender) => kill(&troupe, contender, actors.remove(&contender)),
@@ -259,9 +336,10 @@ fn actor(troupe: &Rc<Troupe>, contender: usize, connect: &str, path: String) -> 
     let scope = TaskScope::behind(Arc::clone(&gate));
     let (orders, wanted) = unbounded_channel();
     let target = troupe.target.on(connect);
-    let life = live(Rc::clone(troupe), contender, target, path, Arc::clone(&gate), wanted);
-    let task = runtime::spawn_local(scope.around(life));
-    Actor { scope, gate, orders, task, frozen: None }
+    let patience = Rc::<RefCell<Patience>>::default();
+    let role = Role { contender, target, path, gate: Arc::clone(&gate), patience: Rc::clone(&patience) };
+    let task = runtime::spawn_local(scope.around(live(Rc::clone(troupe), role, wanted)));
+    Actor { scope, gate, orders, task, frozen: None, patience }
 }
 
 fn end(actor: Actor) {
@@ -290,14 +368,16 @@ fn kill(troupe: &Troupe, contender: usize, actor: Option<Actor>) {
     actor.into_iter().for_each(end);
 }
 
-async fn live(
-    troupe: Rc<Troupe>,
+struct Role {
     contender: usize,
     target: Target,
     path: String,
     gate: Arc<Gate>,
-    mut orders: UnboundedReceiver<Order>,
-) {
+    patience: Rc<RefCell<Patience>>,
+}
+
+async fn live(troupe: Rc<Troupe>, role: Role, mut orders: UnboundedReceiver<Order>) {
+    let Role { contender, target, path, gate, patience } = role;
     let report = |report| drop(troupe.reports.send((contender, report)));
     let session = match open(&troupe, contender, &target, &gate).await {
         Ok(session) => session,
@@ -310,26 +390,36 @@ async fn live(
     let mut held = None;
     while let Some(order) = orders.recv().await {
         match order {
-            Order::Acquire => match lock.acquire(&session, Mode::Write, &Patience::default()).await {
-                Ok(granted) => {
-                    let token = granted.node.as_ref().map(|node| node.czxid);
-                    held = Some(granted);
-                    report(Report::Acquired(token));
+            Order::Acquire(Wanted { mode, timeout }) => {
+                let deadline = timeout.map(|timeout| clock::now() + clock::micros(timeout));
+                let patient = Patience { deadline, ..Patience::default() };
+                patience.replace(patient.clone());
+                match lock.acquire(&session, mode, &patient).await {
+                    Ok(granted) => {
+                        let token = granted.node.as_ref().map(|node| node.czxid);
+                        held = Some(granted);
+                        report(Report::Acquired(token));
+                    }
+                    Err(error) => {
+                        let (why, lives) = (error.to_string(), !ends_the_session(&error));
+                        if !lives {
+                            drop(lock);
+                            session.close(WITHIN).await;
+                            return report(Report::NotAcquired(Ended { why, lives }));
+                        }
+                        report(Report::NotAcquired(Ended { why, lives }));
+                    }
                 }
-                Err(error) if ends_the_session(&error) => {
-                    drop(lock);
-                    session.close(WITHIN).await;
-                    return report(Report::NotAcquired(error.to_string()));
-                }
-                Err(error) => report(Report::NotAcquired(error.to_string())),
-            },
+            }
             Order::Release => match release(&mut *lock, &session, held.take()).await {
                 Err(failure) if !failure.is_definite() => {
                     drop(lock);
                     session.close(WITHIN).await;
-                    return report(Report::Released(Err(failure.to_string())));
+                    return report(Report::Released(Err(Ended { why: failure.to_string(), lives: false })));
                 }
-                outcome => report(Report::Released(outcome.map_err(|failure| failure.to_string()))),
+                outcome => report(Report::Released(
+                    outcome.map_err(|failure| Ended { why: failure.to_string(), lives: true }),
+                )),
             },
         }
     }

@@ -14,6 +14,8 @@ const FIRST_LINE: usize = 2;
 #[derive(Debug)]
 pub struct Deeds {
     kind: LockKind,
+    /// Contenders that acquire as readers.
+    readers: Vec<usize>,
     all: Vec<(usize, Deed)>,
 }
 
@@ -63,8 +65,12 @@ pub fn kind_of(card: &LockCard, params: &Params) -> LockKind {
 }
 
 impl Deeds {
-    pub fn new(kind: LockKind) -> Self {
-        Self { kind, all: Vec::new() }
+    pub fn new(kind: LockKind, readers: &[usize]) -> Self {
+        Self { kind, readers: readers.to_vec(), all: Vec::new() }
+    }
+
+    fn claim(&self, contender: usize) -> LockClaim {
+        if self.readers.contains(&contender) { LockClaim::READ } else { LockClaim::WRITE }
     }
 
     pub fn add(&mut self, contender: usize, deed: Deed) {
@@ -78,7 +84,7 @@ impl Deeds {
         let mut checker = Checker::new(&Header { complete: Some(true), locks });
         for (number, (contender, deed)) in self.all.iter().enumerate() {
             let number = (number + FIRST_LINE) as u64;
-            let (state, what) = what(LOCK, *deed);
+            let (state, what) = what(LOCK, self.claim(*contender), *deed);
             let event = Event {
                 t_us: number * 10,
                 process: "explore",
@@ -111,9 +117,9 @@ impl Deeds {
     }
 }
 
-fn what(lock: &str, deed: Deed) -> (Option<SessionState>, What<'_>) {
+fn what(lock: &str, claim: LockClaim, deed: Deed) -> (Option<SessionState>, What<'_>) {
     let acquire = |step, token| {
-        let (claim, depth, zxid) = (LockClaim::WRITE, None, None);
+        let (depth, zxid) = (None, None);
         What::Acquire(Acquire { lock, step, claim, depth, token, zxid })
     };
     let release =
@@ -135,7 +141,11 @@ mod tests {
     use super::*;
 
     fn judged(deeds: &[(usize, Deed)]) -> Exclusion {
-        let mut all = Deeds::new(LockKind::Mutex);
+        judged_as(LockKind::Mutex, &[], deeds)
+    }
+
+    fn judged_as(kind: LockKind, readers: &[usize], deeds: &[(usize, Deed)]) -> Exclusion {
+        let mut all = Deeds::new(kind, readers);
         deeds.iter().for_each(|(contender, deed)| all.add(*contender, *deed));
         all.judge().unwrap()
     }
@@ -147,6 +157,25 @@ mod tests {
         let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, ENTERS)];
         let first = Some(Intrusion { intruder: 1, holder: Some(0), entry: 1 });
         assert_eq!(judged(&deeds), Exclusion { violations: 1, zombies: 0, first });
+    }
+
+    #[test]
+    fn readers_exclude_writers_only() {
+        let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, ENTERS)];
+        let violations = |readers: &[usize]| judged_as(LockKind::ReadWrite, readers, &deeds).violations;
+        assert_eq!([violations(&[0, 1]), violations(&[0]), violations(&[1]), violations(&[])], [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_contender_may_acquire_again_after_it_has_released_or_given_up() {
+        let again = [(0, Deed::Asks), (0, ENTERS)];
+        let released = [Deed::Asks, ENTERS, Deed::Leaves, Deed::HasLeft { is_sure: true }];
+        let gave_up = [Deed::Asks, Deed::LosesRight, Deed::IsRefused, Deed::GainsRight];
+        for first in [released, gave_up] {
+            let first = first.map(|deed| (0, deed));
+            let deeds = [&first[..], &again, &[(1, Deed::Asks), (1, ENTERS)]].concat();
+            assert_eq!(judged(&deeds).violations, 1);
+        }
     }
 
     #[test]

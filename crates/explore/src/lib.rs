@@ -22,4 +22,4 @@ pub use names::contender_name;
 pub use play::{Fault, Outcome, RELEASES};
 pub use pool::Site;
 pub use schedule::{Act, Decision, Schedule, TraceStep};
-pub use search::{Explored, Finding, Scope, Tally, class_names, explore, replay};
+pub use search::{Explored, Finding, Scope, Seen, Tally, class_names, explore, replay};

@@ -11,6 +11,8 @@ pub struct Names {
     lock: String,
     /// Names of the contenders' nodes, by path.
     nodes: BTreeMap<String, String>,
+    /// Contenders that created the nodes, by path.
+    makers: HashMap<String, usize>,
     /// Number of each contender's nodes so far.
     made: HashMap<usize, u32>,
     /// Number of events with the same name so far.
@@ -24,7 +26,13 @@ pub fn contender_name(contender: usize) -> String {
 
 impl Names {
     pub fn new(lock: &str) -> Self {
-        Self { lock: lock.to_owned(), nodes: BTreeMap::new(), made: HashMap::new(), seen: HashMap::new() }
+        Self {
+            lock: lock.to_owned(),
+            nodes: BTreeMap::new(),
+            makers: HashMap::new(),
+            made: HashMap::new(),
+            seen: HashMap::new(),
+        }
     }
 
     /// Records the nodes that a contender's request created; returns whether there are any.
@@ -35,11 +43,19 @@ impl Names {
             _ => None,
         });
         for (is_ephemeral, path) in creates.zip(created) {
+            self.makers.insert(path.clone(), contender);
             if is_ephemeral {
                 self.add(contender, path);
             }
         }
         self.nodes.len() > before
+    }
+
+    /// Records the nodes that a request deleted; returns the contenders that had created them.
+    pub fn unlearn(&mut self, request: &Request) -> Vec<usize> {
+        let operations = request.operations.iter();
+        let deleted = operations.filter(|operation| operation.kind == OperationKind::Delete);
+        deleted.filter_map(|operation| self.makers.remove(&operation.path)).collect()
     }
 
     fn add(&mut self, contender: usize, path: &str) {
@@ -124,6 +140,7 @@ fn without_numbers(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Operation;
 
     #[test]
     fn names_contain_no_number_that_changes_between_runs() {
@@ -145,6 +162,22 @@ mod tests {
         assert_eq!(names.node("/l/n-0000000004"), "c2.node1");
         assert_eq!(names.newest_of(1), Some("/l/n-0000000009"));
         assert_eq!(names.newest_of(0), None);
+    }
+
+    #[test]
+    fn a_deleted_node_has_the_contender_that_created_it_last() {
+        let request = |opcode, kind| {
+            let operation = Operation { name: "", path: "/l/held".into(), kind };
+            Request { xid: 1, opcode, operations: vec![operation], is_multi: false }
+        };
+        let (create, delete) =
+            (request(1, OperationKind::Create { is_ephemeral: false }), request(2, OperationKind::Delete));
+        let mut names = Names::new("/l");
+        for contender in [0, 1] {
+            assert!(!names.learn(contender, &create, &["/l/held".to_owned()]));
+        }
+        assert_eq!(names.unlearn(&delete), [1]);
+        assert!(names.unlearn(&delete).is_empty());
     }
 
     #[test]

@@ -126,9 +126,9 @@ impl Net {
         locked(&self.shared.open).all.remove(&conn);
     }
 
-    /// Refuses a contender's connections from now on.
-    pub fn refuse(&self, contender: usize) {
-        self.shared.refused[contender].store(true, Ordering::SeqCst);
+    /// Refuses a contender's connections from now on, or accepts them again.
+    pub fn refuse(&self, contender: usize, is_refused: bool) {
+        self.shared.refused[contender].store(is_refused, Ordering::SeqCst);
     }
 }
 

@@ -3,17 +3,20 @@
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::cast::{GivesUp, Wanted};
 use super::judged::{Deed, Intrusion};
 use super::names::contender_name;
 use super::schedule::{Act, Choice, Decision, Footprint, Schedule, TraceStep};
-use super::stage::{Direction, Stage, Status, Unexplored};
+use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::wire::{OperationKind, Request};
 use super::world::World;
+use zklockbench_core::catalog::Mode;
 use zklockbench_core::error::Error;
 use zklockbench_core::worded;
 use zklockbench_record::StepKind;
@@ -29,6 +32,10 @@ const MOST_MOVES: u64 = 4_000;
 const LONGEST: u32 = 8;
 /// Time without progress after which a contender that still sends messages is stuck, as a multiple of `stuck_after`.
 const POLLS: u32 = 2;
+/// Time limit of an acquire that a schedule lets time out; longer than a contender takes to reach any event.
+const TIMES_OUT_AFTER: Duration = Duration::from_millis(1_500);
+/// Interval at which the end of all clients is checked.
+const CLEARS_EVERY: Duration = Duration::from_millis(50);
 /// Fraction of `stuck_after` after which contenders are asked for their next action although messages still arrive.
 const PATIENCE: u32 = 4;
 
@@ -56,6 +63,8 @@ pub struct Outcome {
     pub sentence: String,
     /// Index in the trace of the first entry that was a violation.
     pub entry: Option<usize>,
+    /// Number of decisions that were taken before the first violation, or at all.
+    pub needs: usize,
     pub zombies: u64,
     /// Why the schedule could not run.
     pub unexplored: Option<String>,
@@ -65,8 +74,36 @@ pub struct Outcome {
     pub choices: Vec<(Vec<Choice>, usize)>,
     /// Names of the delivered events in order, each with the contender's number.
     pub events: Vec<(usize, String)>,
-    /// Remaining nodes of finished contenders, by name.
-    pub left: Vec<String>,
+    /// Nodes that remain after all contenders have finished.
+    pub left: Nodes,
+}
+
+/// Nodes below the lock, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Nodes {
+    pub ephemeral: Vec<String>,
+    pub persistent: Vec<String>,
+}
+
+impl Nodes {
+    /// The nodes beyond the usual ones. Locks may keep some ephemeral nodes, of whichever contender; persistent nodes are
+    /// usually directories.
+    fn beyond(&self, usual: &Self) -> Vec<String> {
+        let mut usually = usual.persistent.clone();
+        let is_new = |name: &&String| match usually.iter().position(|other| other == *name) {
+            Some(known) => {
+                usually.swap_remove(known);
+                false
+            }
+            None => true,
+        };
+        let mut beyond: Vec<String> = self.persistent.iter().filter(is_new).cloned().collect();
+        if self.ephemeral.len() > usual.ephemeral.len() {
+            beyond.extend(self.ephemeral.iter().cloned());
+        }
+        beyond.sort();
+        beyond
+    }
 }
 
 impl Outcome {
@@ -94,16 +131,25 @@ struct Play<'s, 'w> {
     wanted: VecDeque<String>,
     /// The first contender that was stuck.
     stuck: Option<usize>,
+    /// Contender whose wait ends early, and the time of that end.
+    gives_up: Option<(usize, Instant)>,
+    /// Whether the stuck contender did not end its wait as asked.
+    is_deaf: bool,
     /// Decisions that had no effect.
     missed: Vec<String>,
 }
 
-/// Runs a schedule. `usually_left` is the number of nodes that finished contenders keep in an undisturbed run.
+/// Runs a schedule, until `stopped` ends. `usually_left` are the nodes that remain after an undisturbed run, if known.
 ///
-/// # Errors If this host has no free port.
-pub async fn play(world: &mut World, schedule: &Schedule, usually_left: usize) -> Result<Outcome, Error> {
+/// # Errors If this host has no free port, or if the driver broke its protocol.
+pub async fn play(
+    world: &mut World,
+    schedule: &Schedule,
+    usually_left: Option<&Nodes>,
+    stopped: impl Future<Output = ()>,
+) -> Result<Outcome, Error> {
     let path = world.next().await?;
-    let stage = Stage::new(world, &path, schedule.contenders + 1);
+    let stage = Stage::new(world, &path, schedule.contenders + 1, &schedule.readers);
     let mut play = Play {
         stage,
         schedule,
@@ -115,13 +161,21 @@ pub async fn play(world: &mut World, schedule: &Schedule, usually_left: usize) -
         events: Vec::new(),
         wanted: schedule.order.iter().flatten().cloned().collect(),
         stuck: None,
+        gives_up: None,
+        is_deaf: false,
         missed: Vec::new(),
     };
     let limit = LONGEST * play.stage.world.pace.stuck_after;
-    let played = tokio::time::timeout(limit, play.whole(usually_left)).await;
-    let late = |_| Err(Unexplored(format!("it did not end within {limit:?}")));
-    let played = played.unwrap_or_else(late);
-    let outcome = play.outcome(played, usually_left);
+    let played = tokio::select! {
+        biased;
+        played = play.whole(usually_left) => played,
+        () = stopped => Err(Unexplored("it was stopped".into())),
+        () = tokio::time::sleep(limit) => Err(Unexplored(format!("it did not end within {limit:?}"))),
+    };
+    if let Some(failure) = play.stage.world.cast.driver_failure() {
+        return Err(failure);
+    }
+    let outcome = play.outcome(played);
     // Nodes that cannot be removed in time remain until the end of the exploration.
     let _ = tokio::time::timeout(limit, play.clear()).await;
     Ok(outcome)
@@ -130,12 +184,14 @@ pub async fn play(world: &mut World, schedule: &Schedule, usually_left: usize) -
 /// State after the contenders have finished.
 #[derive(Default)]
 struct Aftermath {
-    left: Vec<String>,
+    left: Nodes,
+    /// Nodes that no finished contender should have left.
+    beyond: Vec<String>,
     is_blocked: bool,
 }
 
 impl Play<'_, '_> {
-    async fn whole(&mut self, usually_left: usize) -> Result<Aftermath, Unexplored> {
+    async fn whole(&mut self, usually_left: Option<&Nodes>) -> Result<Aftermath, Unexplored> {
         self.stage.world.cast.create(&self.path).await.map_err(|failure| Unexplored(failure.to_string()))?;
         for contender in 0..self.schedule.contenders {
             self.open(contender).await?;
@@ -151,7 +207,7 @@ impl Play<'_, '_> {
             if self.only_polls() && self.schedule.order.is_none() && self.direct().await? {
                 continue;
             }
-            if self.polls_in_vain() || !(self.step().await? || self.lingers().await) {
+            if self.stuck.is_some() || self.polls_in_vain() || !(self.step().await? || self.lingers().await) {
                 break;
             }
         }
@@ -206,10 +262,17 @@ impl Play<'_, '_> {
         match self.due(contender, &name) {
             Some(decision) => self.fault(contender, direction, &decision).await,
             None => {
-                self.events.push((contender, name));
+                self.note_event(contender, name);
                 self.stage.deliver(contender, direction, false);
                 Ok(())
             }
+        }
+    }
+
+    /// Events of the newcomer are not for faults.
+    fn note_event(&mut self, contender: usize, name: String) {
+        if contender < self.schedule.contenders {
+            self.events.push((contender, name));
         }
     }
 
@@ -229,6 +292,15 @@ impl Play<'_, '_> {
         decision: &Decision,
     ) -> Result<(), Unexplored> {
         let contender = decision.victim.unwrap_or(contender);
+        if matches!(decision.act, Act::Expire | Act::Kill | Act::Freeze) && !self.stage.is_connected(contender) {
+            self.missed.push(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
+            return Ok(());
+        }
+        self.stage.all[contender].was_hit |= !matches!(decision.act, Act::Delay { .. });
+        if decision.stays_away {
+            self.stage.world.net.refuse(contender, true);
+            self.stage.all[contender].is_away = true;
+        }
         match &decision.act {
             Act::LoseRequest => {
                 self.fault_noted(contender, "the request is lost, and the connection breaks");
@@ -264,8 +336,54 @@ impl Play<'_, '_> {
                 self.fault_noted(contender, format!("`{}` is delayed", decision.at));
                 self.stage.all[contender].delayed = Some((direction, past.clone()));
             }
+            Act::GiveUp => self.give_up(contender, decision).await,
         }
         Ok(())
+    }
+
+    /// Ends a contender's wait. A timeout has run since the acquire, so the event only has to come later than its end.
+    async fn give_up(&mut self, contender: usize, decision: &Decision) {
+        let end = self.gives_up.filter(|(_, end)| Instant::now() < *end);
+        if self.stage.all[contender].status != Status::Acquiring || (self.times_out(contender) && end.is_none()) {
+            self.missed.push(format!("{} no longer waited at `{}`", contender_name(contender), decision.at));
+            return;
+        }
+        let Some((_, end)) = end else {
+            self.fault_noted(contender, "its wait is cancelled");
+            self.gives_up = Some((contender, Instant::now()));
+            self.stage.world.cast.give_up(contender);
+            return self.stage.touch(contender, "its wait is cancelled");
+        };
+        self.fault_noted(contender, "its wait times out");
+        while Instant::now() < end {
+            self.stage.wait_until(end).await;
+            self.stage.pass_on();
+        }
+        self.stage.touch(contender, "its wait times out");
+    }
+
+    /// Whether the contender's first acquire has a time limit, because the schedule ends its wait.
+    fn times_out(&self, contender: usize) -> bool {
+        let ends_it = |decision: &Decision| {
+            let (who, _) = decision.at.split_once(": ").unwrap_or_default();
+            decision.act == Act::GiveUp
+                && decision.victim.map_or(who == contender_name(contender), |victim| victim == contender)
+        };
+        self.stage.world.lock.gives_up() == Some(GivesUp::ByTimeout)
+            && self.schedule.decisions.iter().any(ends_it)
+    }
+
+    /// Waits for the end of a wait that was cancelled or timed out; returns whether it ended or messages arrived.
+    async fn wait_ends(&mut self, contender: usize) -> bool {
+        let until = Instant::now() + self.stage.world.pace.stuck_after;
+        while self.stage.all[contender].status == Status::Acquiring && Instant::now() < until {
+            self.stage.wait_until(until).await;
+            self.stage.pass_on();
+            if self.next_message().is_some() {
+                return true;
+            }
+        }
+        self.stage.all[contender].status != Status::Acquiring
     }
 
     fn fault_noted(&mut self, contender: usize, what: impl Into<String>) {
@@ -273,7 +391,7 @@ impl Play<'_, '_> {
     }
 
     async fn kill(&mut self, contender: usize) -> Result<(), Unexplored> {
-        self.stage.world.net.refuse(contender);
+        self.stage.world.net.refuse(contender, true);
         self.stage.world.cast.kill(contender);
         self.stage.end_session(contender).await?;
         self.stage.all[contender].is_dead = true;
@@ -303,7 +421,14 @@ impl Play<'_, '_> {
         self.stage.deeds.add(contender, Deed::Asks);
         self.stage.set(contender, Status::Acquiring);
         self.stage.touch(contender, &format!("{} asks", contender_name(contender)));
-        self.stage.world.cast.acquire(contender);
+        let is_first = self.stage.all[contender].asked == 0;
+        self.stage.all[contender].asked += 1;
+        let timeout = (is_first && self.times_out(contender)).then_some(TIMES_OUT_AFTER);
+        if let Some(timeout) = timeout {
+            self.gives_up = Some((contender, Instant::now() + timeout));
+        }
+        let mode = if self.schedule.readers.contains(&contender) { Mode::Read } else { Mode::Write };
+        self.stage.world.cast.acquire(contender, Wanted { mode, timeout });
         self.stage.moves += 1;
     }
 
@@ -313,7 +438,7 @@ impl Play<'_, '_> {
         match self.due(holder, &name) {
             Some(decision) => self.fault(holder, Direction::ToServer, &decision).await,
             None => {
-                self.events.push((holder, name));
+                self.note_event(holder, name);
                 self.release(holder);
                 Ok(())
             }
@@ -329,24 +454,63 @@ impl Play<'_, '_> {
         self.stage.moves += 1;
     }
 
-    /// Once no message is in flight, gives the next command: start contenders, then release holders, then resume
-    /// stopped contenders. Returns whether there was a command to give.
+    /// Once no message is in flight, gives the next command: start contenders, then release holders, then end delays and
+    /// outages, resume stopped contenders, and at last let a newcomer try the lock. Returns whether there was a command to
+    /// give.
     async fn direct(&mut self) -> Result<bool, Unexplored> {
-        let contenders = 0..self.schedule.contenders;
         let with = |status: Status| {
-            contenders
-                .clone()
-                .find(|one| self.stage.all[*one].status == status && !self.stage.all[*one].is_frozen)
+            self.stage.all.iter().position(|one| one.status == status && !one.is_frozen)
         };
         if let Some(next) = with(Status::Idle) {
             self.ask(next);
             return Ok(true);
         }
-        if let Some(holder) = with(Status::Holding) {
-            self.end_hold(holder).await?;
+        if let Some(waiter) = self.is_to_give_up() {
+            self.gives_up = None;
+            if !self.wait_ends(waiter).await {
+                (self.stuck, self.is_deaf) = (Some(waiter), true);
+            }
             return Ok(true);
         }
-        Ok(self.end_delay() || self.thaw())
+        if let Some(again) = self.stage.all.iter().position(Contender::may_ask_again) {
+            self.ask(again);
+            return Ok(true);
+        }
+        if let Some(holder) = with(Status::Holding) {
+            if self.is_worth_a_newcomer(holder) {
+                self.open(self.schedule.contenders).await?;
+            } else {
+                self.end_hold(holder).await?;
+            }
+            return Ok(true);
+        }
+        if self.end_delay() || self.end_outage() || self.thaw() {
+            return Ok(true);
+        }
+        let newcomer = self.schedule.contenders;
+        if self.stage.all[newcomer].status != Status::Absent || self.waiting().is_some() {
+            return Ok(false);
+        }
+        self.open(newcomer).await?;
+        Ok(true)
+    }
+
+    /// A contender whose wait has been cancelled or has timed out, and goes on.
+    fn is_to_give_up(&self) -> Option<usize> {
+        let (waiter, end) = self.gives_up?;
+        let one = &self.stage.all[waiter];
+        let goes_on = one.status == Status::Acquiring && one.asked == 1 && !one.is_frozen && !one.is_away;
+        (goes_on && end <= Instant::now()).then_some(waiter)
+    }
+
+    /// Whether only a newcomer would notice that the hold excludes no other contender: another contender's node was deleted
+    /// by mistake, or the holder has acquired once more after a fault.
+    fn is_worth_a_newcomer(&self, holder: usize) -> bool {
+        let newcomer = self.schedule.contenders;
+        let is_again = self.stage.all[holder].asked > 1;
+        holder != newcomer
+            && self.stage.all[newcomer].status == Status::Absent
+            && (is_again || self.stage.is_trespassed)
     }
 
     /// Delivers a delayed message because the event that it waited for did not happen.
@@ -356,6 +520,14 @@ impl Play<'_, '_> {
             return false;
         };
         self.missed.push(format!("`{past}` did not arrive while the message was delayed"));
+        true
+    }
+
+    /// Lets a contender connect again once the others have nothing left to do.
+    fn end_outage(&mut self) -> bool {
+        let Some(away) = self.stage.all.iter().position(|one| one.is_away) else { return false };
+        self.fault_noted(away, "can connect again");
+        self.stage.comes_back(away);
         true
     }
 
@@ -456,18 +628,29 @@ impl Play<'_, '_> {
     }
 
     /// The remaining nodes, and whether they block a new contender.
-    async fn look_back(&mut self, usually_left: usize) -> Result<Aftermath, Unexplored> {
+    async fn look_back(&mut self, usually_left: Option<&Nodes>) -> Result<Aftermath, Unexplored> {
         let nodes = self.stage.world.cast.list(&self.path).await;
         let nodes = nodes.map_err(|failure| Unexplored(failure.to_string()))?;
-        let owned = nodes.iter().filter(|(_, owner)| *owner != 0);
-        let mut left: Vec<String> = owned.map(|(path, _)| self.stage.names.node(path)).collect();
-        left.sort();
-        if self.stuck.is_some() || left.len() <= usually_left {
-            return Ok(Aftermath { left, is_blocked: false });
+        let mut left = Nodes::default();
+        for (path, owner) in nodes.iter().filter(|(path, _)| *path != self.path) {
+            let names = if is_session(*owner) { &mut left.ephemeral } else { &mut left.persistent };
+            names.push(self.stage.names.node(path));
         }
-        Ok(Aftermath { left, is_blocked: !self.newcomer_gets_in().await? })
+        left.ephemeral.sort();
+        left.persistent.sort();
+        let beyond = match usually_left {
+            Some(usual) => left.beyond(usual),
+            None if self.stuck.is_some() => left.beyond(&Nodes::default()),
+            None => Vec::new(),
+        };
+        let is_blocked = self.schedule.order.is_some()
+            && self.stuck.is_none()
+            && !beyond.is_empty()
+            && !self.newcomer_gets_in().await?;
+        Ok(Aftermath { left, beyond, is_blocked })
     }
 
+    /// Whether a newcomer gets the lock after an order. Its requests are not part of the order, so they pass at once.
     async fn newcomer_gets_in(&mut self) -> Result<bool, Unexplored> {
         let newcomer = self.schedule.contenders;
         self.open(newcomer).await?;
@@ -481,7 +664,7 @@ impl Play<'_, '_> {
         Ok(self.stage.all[newcomer].status == Status::Holding)
     }
 
-    fn outcome(&mut self, played: Result<Aftermath, Unexplored>, usually_left: usize) -> Outcome {
+    fn outcome(&mut self, played: Result<Aftermath, Unexplored>) -> Outcome {
         let judged = self.stage.deeds.judge();
         let exclusion = judged.clone().unwrap_or_default();
         self.missed.extend(self.open.iter().map(|decision| format!("`{}` did not arrive", decision.at)));
@@ -492,17 +675,19 @@ impl Play<'_, '_> {
         } else if self.stuck.is_some() || aftermath.is_blocked {
             Some(Fault::Stuck)
         } else {
-            (aftermath.left.len() > usually_left).then_some(Fault::NodeLeft)
+            (!aftermath.beyond.is_empty()).then_some(Fault::NodeLeft)
         };
         let entry = exclusion.first.map(|first| self.entry_step(first));
         let first = exclusion.first.zip(entry);
-        let sentence = fault.map_or_else(String::new, |fault| self.sentence(fault, first, &aftermath.left));
+        let sentence = fault.map_or_else(String::new, |fault| self.sentence(fault, first, &aftermath.beyond));
+        let needs = self.causes(first).count();
         Outcome {
             schedule: self.schedule.clone(),
             trace: std::mem::take(&mut self.stage.trace),
             fault,
             sentence,
             entry,
+            needs,
             zombies: exclusion.zombies,
             unexplored,
             impossible: self.missed.first().cloned(),
@@ -519,22 +704,33 @@ impl Play<'_, '_> {
         entries.nth(entry.entry).unwrap_or(self.stage.trace.len())
     }
 
-    /// `first` is the first violation, with its step in the trace. Only faults before it can have caused it.
-    fn sentence(&self, fault: Fault, first: Option<(Intrusion, usize)>, left: &[String]) -> String {
+    /// The decisions that can have caused the first violation, given with its step in the trace: those before it.
+    fn causes(&self, first: Option<(Intrusion, usize)>) -> impl Iterator<Item = &Decision> {
         let until = first.map_or(usize::MAX, |(_, step)| step);
-        let happened = self.taken.iter().filter(|(_, at)| *at < until);
-        let cause = happened.map(|(decision, _)| cause(decision)).collect::<Vec<_>>().join(", and ");
+        self.taken.iter().filter(move |(_, at)| *at < until).map(|(decision, _)| decision)
+    }
+
+    fn sentence(&self, fault: Fault, first: Option<(Intrusion, usize)>, left: &[String]) -> String {
+        let cause = self.causes(first).map(cause).collect::<Vec<_>>().join(", and ");
         let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
         let nodes = if left.is_empty() { String::new() } else { format!("; left: {}", left.join(", ")) };
         let what = match fault {
             Fault::Violated => {
-                let name = |who: Option<usize>, other: &str| who.map_or(other.to_owned(), contender_name);
+                let name = |who: Option<usize>, other: &str| match who {
+                    Some(who) if who < self.schedule.contenders => contender_name(who),
+                    Some(_) => "a newcomer".to_owned(),
+                    None => other.to_owned(),
+                };
                 let intruder = name(first.map(|(first, _)| first.intruder), "a contender");
                 let holder = name(first.and_then(|(first, _)| first.holder), "another contender");
                 format!("{intruder} entered while {holder} held the lock")
             }
             Fault::Stuck => {
-                let who = self.stuck.map_or_else(|| "a newcomer".to_owned(), contender_name);
+                let contender = self.stuck.filter(|stuck| *stuck < self.schedule.contenders);
+                let who = contender.map_or_else(|| "a newcomer".to_owned(), contender_name);
+                if self.is_deaf {
+                    return format!("{after}{who} went on waiting{nodes}");
+                }
                 format!("{who} waited forever, although no contender held the lock{nodes}")
             }
             Fault::NodeLeft => format!("every contender had finished{nodes}"),
@@ -543,6 +739,9 @@ impl Play<'_, '_> {
     }
 
     async fn clear(&mut self) {
+        if self.stage.world.lock.driven.is_some() {
+            self.close_clients().await;
+        }
         // Sessions are closed at the server before their connections; otherwise, their nodes would remain until the
         // timeout.
         for contender in 0..self.stage.all.len() {
@@ -550,9 +749,30 @@ impl Play<'_, '_> {
                 let _ = self.stage.end_session(contender).await;
             }
         }
-        self.stage.world.cast.clear().await;
+        if self.stage.world.lock.driven.is_none() {
+            let _ = self.stage.world.cast.clear().await;
+        }
+        self.stage.world.cast.forget_reports();
         // Nodes that cannot be removed are below the exploration's own directory and are removed with it.
         let _ = self.stage.world.cast.remove_all(&self.path).await;
+    }
+
+    /// Lets the driver's clients close their sessions. Messages pass meanwhile: a client without answers would have to be
+    /// killed.
+    async fn close_clients(&mut self) {
+        for one in &mut self.stage.all {
+            (one.is_free, one.is_frozen, one.delayed) = (true, false, None);
+        }
+        let mut cleared = std::pin::pin!(self.stage.world.cast.clear());
+        loop {
+            self.stage.pass_on();
+            let soon = Instant::now() + CLEARS_EVERY;
+            tokio::select! {
+                biased;
+                _ = &mut cleared => return,
+                () = self.stage.wait_until(soon) => {}
+            }
+        }
     }
 }
 
@@ -570,6 +790,12 @@ fn footprint(contender: usize, request: &Request) -> Footprint {
     footprint
 }
 
+/// Whether a node with that owner ends with a session. Containers and nodes with a time to live have special owners.
+fn is_session(owner: i64) -> bool {
+    const TTL: i64 = 0xff;
+    owner != 0 && owner != i64::MIN && (owner >> 56) & TTL != TTL
+}
+
 fn parent(path: &str) -> String {
     path.rsplit_once('/').map_or_else(String::new, |(parent, _)| parent.to_owned())
 }
@@ -581,14 +807,16 @@ fn cause(decision: &Decision) -> String {
         None => (who.to_owned(), format!("`{what}`")),
         Some(victim) => (contender_name(victim), format!("{who}'s `{what}`")),
     };
+    let away = if decision.stays_away { format!(", and {hit} could not connect for a while") } else { String::new() };
     match &decision.act {
-        Act::LoseRequest => format!("{who}'s `{what}` was lost"),
-        Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost"),
-        Act::Cut => format!("{hit}'s connection broke after {event}"),
+        Act::LoseRequest => format!("{who}'s `{what}` was lost{away}"),
+        Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost{away}"),
+        Act::Cut => format!("{hit}'s connection broke after {event}{away}"),
         Act::Expire => format!("{hit}'s session ended before {event}"),
         Act::Kill => format!("{hit} was killed before {event}"),
         Act::Freeze => format!("{hit} was frozen before {event} until its session had ended"),
         Act::Delete => format!("another program deleted {hit}'s node before {event}"),
         Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
+        Act::GiveUp => format!("{hit} was to give up before {event}"),
     }
 }

@@ -7,11 +7,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cast::Lock;
 use super::habits::Habits;
-use super::play::{Outcome, play};
+use super::play::{Nodes, Outcome, play};
 use super::schedule::Schedule;
 use super::world::{Pace, World};
 use zklockbench_core::error::Error;
@@ -31,6 +32,20 @@ pub struct Site {
     pub worlds: usize,
 }
 
+/// Runs schedules.
+pub trait Runs {
+    fn add(&self, schedule: Schedule, usually_left: Option<Nodes>);
+
+    /// The next outcome, or `None` at the deadline.
+    ///
+    /// # Errors
+    /// If a world could not be opened, or if a driver broke its protocol.
+    fn next(&self, deadline: Instant) -> Result<Option<Outcome>, Error>;
+
+    /// Discards the schedules that were added and have not ended.
+    fn forget(&self);
+}
+
 /// Threads that run schedules.
 pub struct Pool {
     jobs: Arc<Jobs>,
@@ -38,15 +53,24 @@ pub struct Pool {
     threads: Vec<JoinHandle<()>>,
 }
 
+struct Job {
+    schedule: Schedule,
+    usually_left: Option<Nodes>,
+    /// Value of `forgotten` when the schedule was added.
+    since: u64,
+}
+
 #[derive(Default)]
 struct Jobs {
-    waiting: Mutex<VecDeque<(Schedule, usize)>>,
+    waiting: Mutex<VecDeque<Job>>,
     came: Condvar,
+    /// Number of times that schedules were discarded.
+    forgotten: watch::Sender<u64>,
     is_over: AtomicBool,
 }
 
 impl Jobs {
-    fn next(&self) -> Option<(Schedule, usize)> {
+    fn next(&self) -> Option<Job> {
         let mut waiting = locked(&self.waiting);
         loop {
             if self.is_over.load(Ordering::SeqCst) {
@@ -74,17 +98,16 @@ impl Pool {
             .collect();
         Self { jobs, results, threads }
     }
+}
 
-    pub fn add(&self, schedule: Schedule, usually_left: usize) {
-        locked(&self.jobs.waiting).push_back((schedule, usually_left));
+impl Runs for Pool {
+    fn add(&self, schedule: Schedule, usually_left: Option<Nodes>) {
+        let since = *self.jobs.forgotten.borrow();
+        locked(&self.jobs.waiting).push_back(Job { schedule, usually_left, since });
         self.jobs.came.notify_one();
     }
 
-    /// The next outcome, or `None` at the deadline.
-    ///
-    /// # Errors
-    /// If a world could not be opened.
-    pub fn next(&self, deadline: Instant) -> Result<Option<Outcome>, Error> {
+    fn next(&self, deadline: Instant) -> Result<Option<Outcome>, Error> {
         match self.results.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(outcome) => outcome.map(Some),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -94,14 +117,15 @@ impl Pool {
         }
     }
 
-    /// Discards the schedules that have not begun; returns their number.
-    pub fn forget(&self) -> usize {
-        std::mem::take(&mut *locked(&self.jobs.waiting)).len()
+    fn forget(&self) {
+        locked(&self.jobs.waiting).clear();
+        self.jobs.forgotten.send_modify(|times| *times += 1);
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        self.forget();
         self.jobs.is_over.store(true, Ordering::SeqCst);
         self.jobs.came.notify_all();
         for thread in self.threads.drain(..) {
@@ -132,8 +156,10 @@ fn serve(
         Ok(world) => world,
         Err(error) => return drop(results.send(Err(error))),
     };
-    while let Some((schedule, usually_left)) = jobs.next() {
-        let outcome = runtime.block_on(play(&mut world, &schedule, usually_left));
+    while let Some(Job { schedule, usually_left, since }) = jobs.next() {
+        let mut forgotten = jobs.forgotten.subscribe();
+        let is_stopped = async move { drop(forgotten.wait_for(|times| *times > since).await) };
+        let outcome = runtime.block_on(play(&mut world, &schedule, usually_left.as_ref(), is_stopped));
         if results.send(outcome).is_err() {
             break;
         }

@@ -24,10 +24,12 @@ pub enum Act {
     Delete,
     /// The event is delayed until the given event of another contender.
     Delay { past: String },
+    /// The contender's acquire is cancelled before this event, or times out if the lock cannot be cancelled.
+    GiveUp,
 }
 
 impl Act {
-    pub const NAMES: [&'static str; 8] = [
+    pub const NAMES: [&'static str; 9] = [
         "lost request",
         "lost reply",
         "cut connection",
@@ -36,6 +38,7 @@ impl Act {
         "frozen process",
         "deleted node",
         "delayed message",
+        "abandoned wait",
     ];
 
     /// Index in [`Act::NAMES`].
@@ -49,6 +52,7 @@ impl Act {
             Self::Freeze => 5,
             Self::Delete => 6,
             Self::Delay { .. } => 7,
+            Self::GiveUp => 8,
         }
     }
 
@@ -66,12 +70,25 @@ pub struct Decision {
     /// Number of the contender that the fault hits; `None`: the event's own contender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victim: Option<usize>,
+    /// Whether the contender cannot connect again before the others have nothing left to do.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stays_away: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Decision {
     /// A fault that hits the event's own contender.
     pub fn new(act: Act, at: impl Into<String>) -> Self {
-        Self { act, at: at.into(), victim: None }
+        Self { act, at: at.into(), victim: None, stays_away: false }
+    }
+
+    /// The same fault, for that contender.
+    pub fn of(self, victim: usize) -> Self {
+        Self { victim: Some(victim), ..self }
     }
 }
 
@@ -84,19 +101,26 @@ pub struct Schedule {
     /// when the previous one holds or waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Vec<String>>,
+    /// Contenders that acquire as readers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<usize>,
 }
 
 impl Schedule {
     pub fn undisturbed(contenders: usize) -> Self {
-        Self { contenders, decisions: Vec::new(), order: None }
+        Self::with(contenders, Vec::new())
     }
 
     pub fn with(contenders: usize, decisions: Vec<Decision>) -> Self {
-        Self { contenders, decisions, order: None }
+        Self { contenders, decisions, order: None, readers: Vec::new() }
     }
 
     pub fn in_order(contenders: usize, order: Vec<String>) -> Self {
-        Self { contenders, decisions: Vec::new(), order: Some(order) }
+        Self { order: Some(order), ..Self::undisturbed(contenders) }
+    }
+
+    pub fn read_by(self, readers: &[usize]) -> Self {
+        Self { readers: readers.to_vec(), ..self }
     }
 }
 
@@ -169,9 +193,10 @@ mod tests {
         let decisions = vec![
             Decision::new(Act::LoseReply, "c2: create own node"),
             Decision::new(delay, "c2: getChildren lock"),
-            Decision { victim: Some(1), ..Decision::new(Act::Kill, "c3: exists c2.node1") },
+            Decision { stays_away: true, ..Decision::new(Act::Cut, "c2: getChildren lock, reply") },
+            Decision::new(Act::Kill, "c3: exists c2.node1").of(1),
         ];
-        let schedule = Schedule::with(3, decisions);
+        let schedule = Schedule::with(3, decisions).read_by(&[2]);
         let text = serde_json::to_string(&schedule).unwrap();
         assert!(text.contains(r#"{"do":"lose-reply","at":"c2: create own node"}"#), "{text}");
         assert_eq!(serde_json::from_str::<Schedule>(&text).unwrap(), schedule);

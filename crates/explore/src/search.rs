@@ -10,11 +10,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::candidates::{OpenOrder, ends_of_others, pairs, single_faults};
-use super::play::{Fault, Outcome};
-use super::pool::{Pool, Site};
+use super::candidates::{OpenOrder, abandoned_waits, ends_of_others, outages, pairs, single_faults};
+use super::play::{Fault, Nodes, Outcome};
+use super::pool::{Pool, Runs, Site};
 use super::schedule::{Act, Decision, Schedule, TraceStep};
 use super::world::Pace;
+use zklockbench_core::catalog::Holders;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::added_up;
 
@@ -22,13 +23,12 @@ use zklockbench_core::measure::added_up;
 const UNDISTURBED: usize = 2;
 /// A holder, a waiter that disappears, and the waiter behind it.
 const WITH_A_MIDDLE: usize = 3;
-/// Number of repetitions that must agree with the first run before a finding is reported.
+/// Number of repetitions of each new failure.
 const REPEATED: usize = 2;
-/// Time for the repetitions of a finding, and for all findings together, which may exceed the budget; as a multiple of
-/// `stuck_after`.
-const REPEATS_WITHIN: u32 = 8;
-const ALL_REPEAT_WITHIN: u32 = 16;
+/// Time by which repetitions may exceed the budget, as a multiple of `stuck_after`.
+const REPEATS_WITHIN: u32 = 3;
 const ORDERS: &str = "orders";
+const READERS: &str = "readers";
 const PAIRS: &str = "pairs of faults";
 const NO_FAULT: &str = "undisturbed";
 const OUT_OF_TIME: &str = "the budget ended first";
@@ -62,7 +62,24 @@ impl Tally {
     }
 }
 
-/// A schedule that breaks a promise each time it runs.
+/// How often a failure was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Seen {
+    pub times: u64,
+    pub runs: u64,
+}
+
+impl Seen {
+    const ONCE: Self = Self { times: 1, runs: 1 };
+
+    /// Whether the failure is a finding. The trace alone proves a violation. A stuck contender and a remaining node may be
+    /// a matter of timing, so they must recur each time.
+    fn proves(self, fault: Fault) -> bool {
+        fault == Fault::Violated || (self.runs > 1 && self.times == self.runs)
+    }
+}
+
+/// A schedule that breaks a promise.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Finding {
     pub fault: Fault,
@@ -74,6 +91,16 @@ pub struct Finding {
     pub entry: Option<usize>,
     /// Number of schedules that break the promise in the same way.
     pub alike: u64,
+    pub seen: Seen,
+    /// Number of decisions that the failure needs: those before the entry that was a violation.
+    pub needs: usize,
+}
+
+impl Finding {
+    /// Sorts failures that need fewer faults before others, and those without a choice of order before those with one.
+    fn rank(&self) -> (Fault, usize, bool, usize) {
+        (self.fault, self.needs, self.schedule.order.is_some(), self.trace.len())
+    }
 }
 
 /// Result of an exploration.
@@ -89,6 +116,8 @@ pub struct Explored {
     pub findings: Vec<Finding>,
     /// Reasons why schedules could not run.
     pub unexplored: Vec<String>,
+    /// What was not to be explored.
+    pub not_tried: Vec<String>,
     pub took_us: u64,
     pub schedules_per_minute: f64,
 }
@@ -112,43 +141,49 @@ pub struct Scope {
 pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Result<Explored, Error> {
     let began = Instant::now();
     let most = site.contenders.max(WITH_A_MIDDLE);
+    let deadline = began + scope.budget;
     let mut search = Search {
-        pool: Pool::start(&Site { contenders: most, ..site.clone() }),
-        deadline: began + scope.budget,
-        ends_at_last: began + scope.budget + ALL_REPEAT_WITHIN * Pace::of(&site.lock).stuck_after,
-        is_stopped: &is_stopped,
-        site,
-        usually_left: HashMap::new(),
-        runs: 0,
-        classes: BTreeMap::new(),
-        findings: HashMap::new(),
-        unexplored: BTreeMap::new(),
+        deadline,
+        ends_at_last: deadline + REPEATS_WITHIN * Pace::of(&site.lock).stuck_after,
+        ..Search::of(Pool::start(&Site { contenders: most, ..site.clone() }), site, &is_stopped)
     };
-    let undisturbed = search.undisturbed(site.contenders)?.ok_or_else(|| {
+    let undisturbed = search.undisturbed(site.contenders, &[])?.ok_or_else(|| {
         Error::environment("no time was left for an undisturbed run; allow more with --budget")
     })?;
     // Delays come last: there are many, and they find the fewest failures.
     let (delays, faults): (Vec<_>, Vec<_>) = single_faults(&undisturbed.events)
         .into_iter()
-        .partition(|decision| matches!(decision.act, Act::Delay { .. }));
-    let mut singles = search.single_faults(site.contenders, faults)?;
-    let with_a_middle =
-        if most == site.contenders { Some(undisturbed.clone()) } else { search.undisturbed(most)? };
-    match with_a_middle {
-        Some(run) => drop(search.single_faults(most, ends_of_others(&run.events, most))?),
-        None => {
-            search.tally(NO_FAULT).unexplored += 1;
-            search.not_explored(&format!("{OUT_OF_TIME}: no fault with {most} contenders was tried"), 1);
-        }
+        .partition(is_delay);
+    let mut singles = search.single_faults(&undisturbed, faults)?;
+    let last = site.contenders - 1;
+    let gives_up = site.lock.gives_up().is_some();
+    if gives_up {
+        singles.extend(search.single_faults(&undisturbed, abandoned_waits(&undisturbed.events, last, &[]))?);
     }
-    search.orders()?;
-    singles.extend(search.single_faults(site.contenders, delays)?);
+    let with_a_middle =
+        if most == site.contenders { Some(undisturbed.clone()) } else { search.undisturbed(most, &[])? };
+    match with_a_middle {
+        Some(run) => {
+            let mut faults = ends_of_others(&run.events, most);
+            if gives_up {
+                faults.extend(abandoned_waits(&run.events, most - 2, &[most - 1]));
+            }
+            search.single_faults(&run, faults)?;
+        }
+        None => search.left_out(NO_FAULT, &format!("no fault with {most} contenders was tried")),
+    }
+    search.orders(&[])?;
+    if site.lock.has_readers() {
+        search.readers()?;
+    }
+    singles.extend(search.single_faults(&undisturbed, outages(&undisturbed.events))?);
+    singles.extend(search.single_faults(&undisturbed, delays)?);
     if scope.pairs {
         search.pairs(&singles, &undisturbed)?;
     }
     let took = began.elapsed();
     let mut findings: Vec<Finding> = search.findings.into_values().collect();
-    findings.sort_by_key(|finding| (finding.fault, finding.schedule.decisions.len(), finding.trace.len()));
+    findings.sort_by_key(Finding::rank);
     Ok(Explored {
         lock: site.lock.label.clone(),
         contenders: site.contenders,
@@ -156,9 +191,32 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
         classes: search.classes,
         findings,
         unexplored: search.unexplored.into_iter().map(|(why, count)| format!("{why} ({count}×)")).collect(),
+        not_tried: not_tried(site, scope),
         took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         schedules_per_minute: search.runs as f64 * 60.0 / took.as_secs_f64().max(1e-3),
     })
+}
+
+/// What an exploration leaves out.
+fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
+    let guarantees = &site.lock.entry.card.guarantees;
+    let parts = [
+        (!scope.pairs, "two faults at once"),
+        (site.lock.gives_up().is_none(), "timeouts and cancellation"),
+        (site.lock.has_readers(), "several readers at once"),
+        (matches!(guarantees.holders, Holders::Leases(_)), "several leases at once"),
+        (guarantees.reentrant, "acquiring again while holding"),
+        (true, "third acquisitions, and second ones without a fault"),
+        (true, "moves between servers"),
+        (true, "sessions that end by time"),
+    ];
+    let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
+    let more = format!("more than {} contenders", site.contenders.max(WITH_A_MIDDLE));
+    parts.map(|(_, what)| what.to_owned()).chain([more]).collect()
+}
+
+fn is_delay(decision: &Decision) -> bool {
+    matches!(decision.act, Act::Delay { .. })
 }
 
 /// Runs one schedule again.
@@ -167,11 +225,11 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
 /// If the ensemble refuses.
 pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
     let pool = Pool::start(&Site { worlds: 1, ..site.clone() });
-    pool.add(Schedule::undisturbed(schedule.contenders), usize::MAX);
+    pool.add(Schedule::undisturbed(schedule.contenders).read_by(&schedule.readers), None);
     let deadline = Instant::now() + Duration::from_secs(120);
     let late = || Error::environment("the schedule did not end within two minutes");
-    let usually_left = carried_out(pool.next(deadline)?.ok_or_else(late)?)?.left.len();
-    pool.add(schedule.clone(), usually_left);
+    let usually_left = carried_out(pool.next(deadline)?.ok_or_else(late)?)?.left;
+    pool.add(schedule.clone(), Some(usually_left));
     pool.next(deadline)?.ok_or_else(late)
 }
 
@@ -183,31 +241,51 @@ fn carried_out(run: Outcome) -> Result<Outcome, Error> {
     }
 }
 
-struct Search<'a> {
-    pool: Pool,
+struct Search<'a, P> {
+    pool: P,
     deadline: Instant,
     /// Deadline for repetitions of findings.
     ends_at_last: Instant,
     is_stopped: &'a dyn Fn() -> bool,
     site: &'a Site,
-    /// Nodes that finished contenders keep in an undisturbed run, by the number of contenders.
-    usually_left: HashMap<usize, usize>,
+    /// Nodes that remain after an undisturbed run, by the number of contenders and the readers among them.
+    usually_left: HashMap<(usize, Vec<usize>), Nodes>,
     runs: u64,
     classes: BTreeMap<String, Tally>,
-    findings: HashMap<(String, Fault), Finding>,
+    findings: HashMap<(&'static str, Fault), Finding>,
     unexplored: BTreeMap<String, u64>,
 }
 
-impl Search<'_> {
+impl<'a, P: Runs> Search<'a, P> {
+    fn of(pool: P, site: &'a Site, is_stopped: &'a dyn Fn() -> bool) -> Self {
+        let now = Instant::now();
+        Self {
+            pool,
+            deadline: now,
+            ends_at_last: now,
+            is_stopped,
+            site,
+            usually_left: HashMap::new(),
+            runs: 0,
+            classes: BTreeMap::new(),
+            findings: HashMap::new(),
+            unexplored: BTreeMap::new(),
+        }
+    }
+
     fn tally(&mut self, class: &str) -> &mut Tally {
         self.classes.entry(class.to_owned()).or_default()
     }
 
     /// The next outcome; `None` if no time is left.
     fn next(&mut self) -> Result<Option<Outcome>, Error> {
+        self.next_until(self.deadline)
+    }
+
+    fn next_until(&mut self, deadline: Instant) -> Result<Option<Outcome>, Error> {
         const STEP: Duration = Duration::from_millis(200);
-        while Instant::now() < self.deadline && !(self.is_stopped)() {
-            if let Some(outcome) = self.pool.next(self.deadline.min(Instant::now() + STEP))? {
+        while Instant::now() < deadline && !(self.is_stopped)() {
+            if let Some(outcome) = self.pool.next(deadline.min(Instant::now() + STEP))? {
                 self.runs += 1;
                 return Ok(Some(outcome));
             }
@@ -217,31 +295,58 @@ impl Search<'_> {
 
     /// Adds a schedule to those that wait for a world.
     fn add(&self, schedule: Schedule) {
-        let usually_left = self.usually_left.get(&schedule.contenders).copied().unwrap_or(usize::MAX);
+        let usually_left = self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned();
         self.pool.add(schedule, usually_left);
     }
 
     /// The first of the undisturbed runs; `None` if no time was left for them.
-    fn undisturbed(&mut self, contenders: usize) -> Result<Option<Outcome>, Error> {
+    fn undisturbed(&mut self, contenders: usize, readers: &[usize]) -> Result<Option<Outcome>, Error> {
         let mut runs = Vec::new();
         for _ in 0..UNDISTURBED {
-            self.add(Schedule::undisturbed(contenders));
+            self.add(Schedule::undisturbed(contenders).read_by(readers));
             let Some(run) = self.next()? else { return Ok(None) };
             runs.push(carried_out(run)?);
         }
         let first = runs.remove(0);
-        self.usually_left.insert(contenders, first.left.len());
+        self.usually_left.insert((contenders, readers.to_vec()), first.left.clone());
         if first.class() != runs[0].class() {
             let note = "two undisturbed runs differed: the lock's clients act on their own clock".to_owned();
             self.not_explored(&note, 1);
         }
-        self.count(NO_FAULT, first.clone())?;
+        self.count(vec![(class_of(&first.schedule), first.clone())])?;
         Ok(Some(first))
     }
 
-    fn single_faults(&mut self, contenders: usize, decisions: Vec<Decision>) -> Result<Vec<Outcome>, Error> {
-        let schedules = decisions.into_iter().map(|decision| Schedule::with(contenders, vec![decision]));
-        self.all(schedules.collect())
+    /// Adds each fault to the schedule of an undisturbed run.
+    fn single_faults(&mut self, run: &Outcome, decisions: Vec<Decision>) -> Result<Vec<Outcome>, Error> {
+        let with = |decision| Schedule { decisions: vec![decision], ..run.schedule.clone() };
+        self.all(decisions.into_iter().map(with).collect())
+    }
+
+    /// Counts a part of the exploration for which no time was left.
+    fn left_out(&mut self, class: &'static str, what: &str) {
+        self.tally(class).unexplored += 1;
+        self.not_explored(&format!("{OUT_OF_TIME}: {what}"), 1);
+    }
+
+    /// Runs in which each of the first two contenders in turn is a reader, with their faults and orders.
+    fn readers(&mut self) -> Result<(), Error> {
+        let contenders = self.site.contenders;
+        let mut runs = Vec::new();
+        for reader in [1, 0] {
+            match self.undisturbed(contenders, &[reader])? {
+                Some(run) => runs.push(run),
+                None => self.left_out(READERS, &format!("c{} was never a reader", reader + 1)),
+            }
+        }
+        for run in &runs {
+            let faults = single_faults(&run.events).into_iter().filter(|one| !is_delay(one)).collect();
+            self.single_faults(run, faults)?;
+        }
+        for run in runs {
+            self.orders(&run.schedule.readers)?;
+        }
+        Ok(())
     }
 
     fn pairs(&mut self, singles: &[Outcome], undisturbed: &Outcome) -> Result<(), Error> {
@@ -272,21 +377,20 @@ impl Search<'_> {
             self.tally(class_of(schedule)).unexplored += 1;
             self.not_explored(OUT_OF_TIME, 1);
         }
-        for outcome in &outcomes {
-            self.count(class_of(&outcome.schedule), outcome.clone())?;
-        }
+        self.count(outcomes.iter().map(|outcome| (class_of(&outcome.schedule), outcome.clone())).collect())?;
         Ok(outcomes)
     }
 
     /// Orders of the contenders' requests without faults.
-    fn orders(&mut self) -> Result<(), Error> {
+    fn orders(&mut self, readers: &[usize]) -> Result<(), Error> {
+        let class = if readers.is_empty() { ORDERS } else { READERS };
         let contenders = self.site.contenders;
         let mut under_way: HashMap<Vec<String>, OpenOrder> = HashMap::new();
-        let mut failed = Vec::new();
+        let mut runs = Vec::new();
         let mut open = vec![OpenOrder::start()];
         loop {
             for order in open.drain(..) {
-                self.add(Schedule::in_order(contenders, order.prefix.clone()));
+                self.add(Schedule::in_order(contenders, order.prefix.clone()).read_by(readers));
                 under_way.insert(order.prefix.clone(), order);
             }
             if under_way.is_empty() {
@@ -295,11 +399,14 @@ impl Search<'_> {
             let Some(run) = self.next()? else {
                 self.pool.forget();
                 let count = under_way.len() as u64;
-                self.tally(ORDERS).unexplored += count;
+                self.tally(class).unexplored += count;
                 self.not_explored(OUT_OF_TIME, count);
                 break;
             };
             // Schedules for which no time was left may still end.
+            if run.schedule.readers != readers {
+                continue;
+            }
             let Some(order) = run.schedule.order.as_ref().and_then(|prefix| under_way.remove(prefix)) else {
                 continue;
             };
@@ -308,84 +415,119 @@ impl Search<'_> {
             if !is_new && run.fault.is_none() && run.unexplored.is_none() {
                 continue;
             }
-            if run.fault.is_some() { failed.push(run) } else { self.count(ORDERS, run)? }
+            runs.push((class, run));
         }
-        failed.into_iter().try_for_each(|run| self.count(ORDERS, run))
+        self.count(runs)
     }
 
     fn not_explored(&mut self, why: &str, count: u64) {
         *self.unexplored.entry(why.to_owned()).or_default() += count;
     }
 
-    /// Counts an outcome. A failure is repeated, and becomes a finding if it recurs each time.
-    fn count(&mut self, class: &str, outcome: Outcome) -> Result<(), Error> {
-        let Some(fault) = outcome.fault else {
-            let tally = self.tally(class);
-            match (outcome.unexplored, outcome.impossible) {
-                (Some(why), _) => {
-                    tally.unexplored += 1;
-                    self.not_explored(&why, 1);
-                }
-                (None, Some(_)) => tally.impossible += 1,
-                (None, None) => {
-                    tally.held += 1;
-                    tally.zombies += u64::from(outcome.zombies > 0);
+    /// Counts outcomes. The first failures of each class and kind are repeated.
+    fn count(&mut self, outcomes: Vec<(&'static str, Outcome)>) -> Result<(), Error> {
+        let mut failed = Vec::new();
+        for (class, outcome) in outcomes {
+            match outcome.fault {
+                Some(fault) => failed.push((class, Finding::of(outcome, fault))),
+                None => self.count_kept(class, outcome),
+            }
+        }
+        failed.sort_by_key(|(_, failure)| failure.rank());
+        while !failed.is_empty() {
+            let (mut new, mut later) = (Vec::<(&'static str, Finding)>::new(), Vec::new());
+            for (class, failure) in failed {
+                let is_alike = |(other, new): &(&str, Finding)| *other == class && new.fault == failure.fault;
+                if self.findings.contains_key(&(class, failure.fault)) {
+                    self.keep(class, failure);
+                } else if new.iter().any(is_alike) {
+                    later.push((class, failure));
+                } else {
+                    new.push((class, failure));
                 }
             }
-            return Ok(());
-        };
-        let known = self.findings.contains_key(&(class.to_owned(), fault));
-        if !known && !self.happens_again(&outcome, fault)? {
-            self.tally(class).flaky += 1;
-            self.not_explored(&format!("{}, but did not recur: {}", fault.word(), outcome.sentence), 1);
-            return Ok(());
+            self.repeat(&mut new)?;
+            for (class, failure) in new {
+                if failure.seen.proves(failure.fault) {
+                    self.keep(class, failure);
+                    continue;
+                }
+                self.tally(class).flaky += 1;
+                let (word, sentence) = (failure.fault.word(), &failure.sentence);
+                let why = match failure.seen {
+                    Seen::ONCE => format!("{word}, and no time was left to repeat it: {sentence}"),
+                    Seen { times, runs } => format!("{word} in {times} of {runs} runs only: {sentence}"),
+                };
+                self.not_explored(&why, 1);
+            }
+            failed = later;
         }
+        Ok(())
+    }
+
+    /// Counts a schedule that broke no promise.
+    fn count_kept(&mut self, class: &'static str, outcome: Outcome) {
+        let tally = self.tally(class);
+        match (outcome.unexplored, outcome.impossible) {
+            (Some(why), _) => {
+                tally.unexplored += 1;
+                self.not_explored(&why, 1);
+            }
+            (None, Some(_)) => tally.impossible += 1,
+            (None, None) => {
+                tally.held += 1;
+                tally.zombies += u64::from(outcome.zombies > 0);
+            }
+        }
+    }
+
+    /// Repeats failures side by side. They may exceed the budget a little.
+    fn repeat(&mut self, failures: &mut [(&'static str, Finding)]) -> Result<(), Error> {
+        for (_, failure) in &*failures {
+            (0..REPEATED).for_each(|_| self.add(failure.schedule.clone()));
+        }
+        let mut left = failures.len() * REPEATED;
+        while left > 0 {
+            let Some(again) = self.next_until(self.ends_at_last)? else {
+                self.pool.forget();
+                break;
+            };
+            let repeated = failures.iter_mut().find(|(_, failure)| failure.schedule == again.schedule);
+            let Some((_, failure)) = repeated else { continue };
+            left -= 1;
+            failure.seen.runs += 1;
+            failure.seen.times += u64::from(again.fault == Some(failure.fault));
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, class: &'static str, new: Finding) {
+        let fault = new.fault;
         let tally = self.tally(class);
         match fault {
             Fault::Violated => tally.violated += 1,
             Fault::Stuck => tally.stuck += 1,
             Fault::NodeLeft => tally.node_left += 1,
         }
-        self.keep(class, fault, outcome);
-        Ok(())
-    }
-
-    fn happens_again(&mut self, outcome: &Outcome, fault: Fault) -> Result<bool, Error> {
-        // Confirming a finding may exceed the budget.
-        let enough = Instant::now() + REPEATS_WITHIN * Pace::of(&self.site.lock).stuck_after;
-        self.deadline = self.deadline.max(enough.min(self.ends_at_last));
-        (0..REPEATED).for_each(|_| self.add(outcome.schedule.clone()));
-        let mut agreed = 0;
-        while agreed < REPEATED {
-            match self.next()? {
-                Some(again) if again.schedule != outcome.schedule => {}
-                Some(again) if again.fault == Some(fault) => agreed += 1,
-                _ => return Ok(false),
-            }
-        }
-        Ok(true)
-    }
-
-    fn keep(&mut self, class: &str, fault: Fault, outcome: Outcome) {
-        let Outcome { sentence, schedule, trace, entry, .. } = outcome;
-        let new = Finding { fault, sentence, schedule, trace, entry, alike: 1 };
-        match self.findings.entry((class.to_owned(), fault)) {
+        match self.findings.entry((class, fault)) {
             Entry::Vacant(place) => drop(place.insert(new)),
-            Entry::Occupied(mut place) => {
-                let found = place.get_mut();
-                let alike = found.alike + 1;
-                if new.trace.len() < found.trace.len() {
-                    *found = new;
-                }
-                found.alike = alike;
-            }
+            Entry::Occupied(mut place) => place.get_mut().alike += 1,
         }
+    }
+}
+
+impl Finding {
+    fn of(outcome: Outcome, fault: Fault) -> Self {
+        let Outcome { sentence, schedule, trace, entry, needs, .. } = outcome;
+        Self { fault, sentence, schedule, trace, entry, alike: 1, seen: Seen::ONCE, needs }
     }
 }
 
 /// Class of a schedule with faults.
 fn class_of(schedule: &Schedule) -> &'static str {
     match schedule.decisions.as_slice() {
+        _ if !schedule.readers.is_empty() => READERS,
+        [] => NO_FAULT,
         [one] => one.act.name(),
         _ => PAIRS,
     }
@@ -393,5 +535,122 @@ fn class_of(schedule: &Schedule) -> &'static str {
 
 /// Names of all classes in the order of the table.
 pub fn class_names() -> Vec<&'static str> {
-    [NO_FAULT].into_iter().chain(Act::NAMES).chain([ORDERS, PAIRS]).collect()
+    [NO_FAULT].into_iter().chain(Act::NAMES).chain([ORDERS, READERS, PAIRS]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::cast::Lock;
+    use zklockbench_core::catalog::Params;
+    use zklockbench_zk::{Access, Target};
+
+    /// Runs that end at once, each with the next of the given faults.
+    #[derive(Default)]
+    struct Fake {
+        waiting: RefCell<Vec<Schedule>>,
+        faults: RefCell<Vec<Option<Fault>>>,
+        forgotten: Cell<bool>,
+    }
+
+    fn outcome(schedule: Schedule, fault: Option<Fault>) -> Outcome {
+        Outcome {
+            schedule,
+            trace: Vec::new(),
+            fault,
+            sentence: String::new(),
+            entry: None,
+            needs: 0,
+            zombies: 0,
+            unexplored: None,
+            impossible: None,
+            choices: Vec::new(),
+            events: Vec::new(),
+            left: Nodes::default(),
+        }
+    }
+
+    impl Runs for Fake {
+        fn add(&self, schedule: Schedule, _: Option<Nodes>) {
+            self.waiting.borrow_mut().push(schedule);
+        }
+
+        fn next(&self, _: Instant) -> Result<Option<Outcome>, Error> {
+            let next = self.waiting.borrow_mut().pop();
+            Ok(next.map(|schedule| outcome(schedule, self.faults.borrow_mut().pop().flatten())))
+        }
+
+        fn forget(&self) {
+            self.forgotten.set(true);
+        }
+    }
+
+    fn site() -> Site {
+        let entry = *zklockbench_locks::find("count").unwrap();
+        let lock = Lock { label: "count".into(), entry, params: Params::new(), driven: None };
+        let target = Target { connect: String::new(), access: Access::default() };
+        Site { lock, target, server: String::new(), root: String::new(), contenders: 2, worlds: 1 }
+    }
+
+    fn search<'a>(site: &'a Site, is_late: bool, faults: &[Option<Fault>]) -> Search<'a, Fake> {
+        let now = Instant::now();
+        let ends_at_last = if is_late { now } else { now + Duration::from_secs(60) };
+        let pool = Fake { faults: RefCell::new(faults.to_vec()), ..Fake::default() };
+        Search { deadline: now, ends_at_last, ..Search::of(pool, site, &|| false) }
+    }
+
+    fn fault(act: Act) -> Schedule {
+        Schedule::with(2, vec![Decision::new(act, "c1: create own node")])
+    }
+
+    #[test]
+    fn repetitions_do_not_extend_the_budget() {
+        let site = site();
+        let mut search = search(&site, false, &[Some(Fault::Stuck); 2]);
+        search.count(vec![("x", outcome(fault(Act::Kill), Some(Fault::Stuck)))]).unwrap();
+        assert_eq!(search.findings[&("x", Fault::Stuck)].seen, Seen { times: 3, runs: 3 });
+        assert!(search.all(vec![fault(Act::Expire)]).unwrap().is_empty());
+        assert_eq!(search.tally("expired session").unexplored, 1);
+    }
+
+    #[test]
+    fn a_violation_is_a_finding_although_it_does_not_recur() {
+        let site = site();
+        let mut search = search(&site, false, &[None, Some(Fault::Violated)]);
+        search.count(vec![("x", outcome(fault(Act::Kill), Some(Fault::Violated)))]).unwrap();
+        assert_eq!(search.findings[&("x", Fault::Violated)].seen, Seen { times: 2, runs: 3 });
+        search.count(vec![("y", outcome(fault(Act::Kill), Some(Fault::Stuck)))]).unwrap();
+        assert_eq!((search.tally("y").flaky, search.tally("y").stuck), (1, 0));
+    }
+
+    #[test]
+    fn a_failure_that_was_not_repeated_is_reported_as_such() {
+        let site = site();
+        let mut search = search(&site, true, &[]);
+        let failed = |fault_of| outcome(fault(Act::Kill), Some(fault_of));
+        search.count(vec![("x", failed(Fault::Violated)), ("x", failed(Fault::Stuck))]).unwrap();
+        assert_eq!(search.findings[&("x", Fault::Violated)].seen, Seen::ONCE);
+        let why = search.unexplored.keys().next().unwrap();
+        assert!(why.starts_with("stuck, and no time was left to repeat it"), "{why}");
+    }
+
+    #[test]
+    fn failures_without_a_fault_come_first() {
+        let finding = |fault, needs, order: Option<Vec<String>>| {
+            let schedule = Schedule { order, ..Schedule::undisturbed(2) };
+            Finding::of(Outcome { needs, ..outcome(schedule, None) }, fault)
+        };
+        let mut all = [
+            finding(Fault::Stuck, 0, None),
+            finding(Fault::Violated, 1, None),
+            finding(Fault::Violated, 0, Some(Vec::new())),
+            finding(Fault::Violated, 0, None),
+        ];
+        all.sort_by_key(Finding::rank);
+        let ranks = all.map(|one| (one.fault, one.needs, one.schedule.order.is_some()));
+        let violated = Fault::Violated;
+        assert_eq!(ranks, [(violated, 0, false), (violated, 0, true), (violated, 1, false), (Fault::Stuck, 0, false)]);
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cast::Report;
+use super::cast::{Ended, Report};
 use super::judged::{Deed, Deeds, kind_of};
 use super::names::{Names, contender_name};
 use super::net::{ConnId, NetEvent};
@@ -84,6 +84,14 @@ pub struct Contender {
     pub conn: Option<Conn>,
     pub is_frozen: bool,
     pub is_dead: bool,
+    /// Whether the contender cannot connect.
+    pub is_away: bool,
+    /// Whether a fault hit the contender, which then acquires once more.
+    pub was_hit: bool,
+    /// Whether the contender's last acquire and release leave it a session to acquire again.
+    pub lives: bool,
+    /// Number of the contender's acquires.
+    pub asked: u32,
     /// Whether the contender's messages pass at once.
     pub is_free: bool,
     /// Direction whose next message waits for the named event.
@@ -110,6 +118,13 @@ impl Contender {
         matches!(self.status, Status::Done(_)) || self.is_dead
     }
 
+    /// Whether the contender acquires once more on the same lock: a fault hit it, and it has finished with its session
+    /// alive.
+    pub fn may_ask_again(&self) -> bool {
+        let has_finished = matches!(self.status, Status::Done(_)) && !self.is_dead && !self.is_away;
+        has_finished && self.was_hit && self.lives && self.asked == 1
+    }
+
     pub fn front(&self, direction: Direction) -> Option<&Pending> {
         let conn = self.conn.as_ref().filter(|_| !self.is_frozen)?;
         let queue = match direction {
@@ -130,10 +145,12 @@ pub struct Stage<'w> {
     pub moves: u64,
     /// Last change of a contender's status.
     pub progressed: Instant,
+    /// Whether a contender deleted the node of another one that has its session.
+    pub is_trespassed: bool,
 }
 
 impl<'w> Stage<'w> {
-    pub fn new(world: &'w mut World, lock: &str, contenders: usize) -> Self {
+    pub fn new(world: &'w mut World, lock: &str, contenders: usize, readers: &[usize]) -> Self {
         let kind = kind_of(&world.lock.entry.card, &world.lock.params);
         let now = Instant::now();
         let contender = || Contender {
@@ -141,6 +158,10 @@ impl<'w> Stage<'w> {
             conn: None,
             is_frozen: false,
             is_dead: false,
+            is_away: false,
+            was_hit: false,
+            lives: true,
+            asked: 0,
             is_free: false,
             delayed: None,
             touched: (String::new(), now),
@@ -155,9 +176,10 @@ impl<'w> Stage<'w> {
             names: Names::new(lock),
             all: (0..contenders).map(|_| contender()).collect(),
             trace: Vec::new(),
-            deeds: Deeds::new(kind),
+            deeds: Deeds::new(kind, readers),
             moves: 0,
             progressed: now,
+            is_trespassed: false,
         }
     }
 
@@ -269,6 +291,9 @@ impl<'w> Stage<'w> {
             return None;
         }
         let Some(conn) = &one.conn else {
+            if one.is_away {
+                return None;
+            }
             return Some(one.disconnected + self.world.pace.reconnects_within).filter(|at| *at > now);
         };
         if !conn.to_server.is_empty() || one.touched.0.is_empty() {
@@ -373,6 +398,19 @@ impl<'w> Stage<'w> {
             self.moves += 1;
             self.touch(contender, "the connection broke");
         }
+    }
+
+    /// Accepts a contender's connections again.
+    pub fn comes_back(&mut self, contender: usize) {
+        self.world.net.refuse(contender, false);
+        self.all[contender].is_away = false;
+        self.all[contender].disconnected = Instant::now();
+        self.touch(contender, "can connect again");
+    }
+
+    /// Whether the contender has a connection by which its session can be ended.
+    pub fn is_connected(&self, contender: usize) -> bool {
+        self.all[contender].conn.as_ref().is_some_and(|conn| !conn.server_gone)
     }
 
     /// Ends a contender's session at the server. Its nodes are gone once the server has closed the connection.
@@ -481,6 +519,9 @@ impl<'w> Stage<'w> {
             Some(Answer::Reply { error, created }) => {
                 let Some(awaited) = conn.awaited.pop_front() else { return };
                 self.all[contender].is_answered_since = self.all[contender].session_ended;
+                if error == 0 {
+                    self.forget_deleted(contender, &awaited.request);
+                }
                 if self.names.learn(contender, &awaited.request, &created)
                     && self.all[contender].has_lost_right
                 {
@@ -498,6 +539,13 @@ impl<'w> Stage<'w> {
         let pending = Pending { name, frame, request: None, refusal, kind, passes };
         if let Some(conn) = self.all[contender].conn.as_mut() {
             conn.to_client.push_back(pending);
+        }
+    }
+
+    fn forget_deleted(&mut self, contender: usize, request: &Request) {
+        for maker in self.names.unlearn(request) {
+            let other = &self.all[maker];
+            self.is_trespassed |= maker != contender && !other.is_dead && !other.session_ended;
         }
     }
 
@@ -520,15 +568,18 @@ impl<'w> Stage<'w> {
                 self.deeds.add(contender, Deed::Enters { token });
                 Status::Holding
             }
-            Report::NotAcquired(why) => {
+            Report::NotAcquired(Ended { why, lives }) => {
+                self.all[contender].lives = lives;
                 self.note(contender, StepKind::Deed, format!("gives up: {why}"));
                 self.deeds.add(contender, Deed::IsRefused);
                 Status::Done(Some(why))
             }
             Report::Released(outcome) => {
+                // After a failed release, the contender may still have the lock.
+                self.all[contender].lives = outcome.is_ok();
                 let what = match &outcome {
                     Ok(()) => "has released".to_owned(),
-                    Err(why) => format!("release failed: {why}"),
+                    Err(Ended { why, .. }) => format!("release failed: {why}"),
                 };
                 self.note(contender, StepKind::Deed, what);
                 self.deeds.add(contender, Deed::HasLeft { is_sure: outcome.is_ok() });
