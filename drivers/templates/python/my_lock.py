@@ -19,11 +19,12 @@ class MyContender(Contender):
 
     def open(self, request):
         self.locks = {}
+        self.session_s = request["session_ms"] / 1000
         auth = [("digest", request["auth"])] if "auth" in request else None
         self.client = KazooClient(
-            request["connect"], timeout=request["session_ms"] / 1000, auth_data=auth, randomize_hosts=False)
+            request["connect"], timeout=self.session_s, auth_data=auth, randomize_hosts=False)
         self.client.add_listener(self.told)
-        self.client.start(timeout=max(request["session_ms"] / 1000, 10))
+        self.client.start(timeout=max(self.session_s, 10))
         return {"session": self.session(), "password": self.client.client_id[1].hex()}
 
     def session(self):
@@ -54,6 +55,10 @@ class MyContender(Contender):
 
     def close(self):
         self.client.remove_listener(self.told)
+        # Without a connection, stop() would leave the session and its nodes to the server until the session times out.
+        until = time.monotonic() + self.session_s
+        while not self.client.connected and time.monotonic() < until:
+            time.sleep(0.02)
         self.client.stop()
         self.client.close()
 
