@@ -19,8 +19,8 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_explore::{
-    Explored, Finding, Lock, RELEASES, Schedule, Scope, Seen, Site, Tally, TraceStep, class_names, contender_name,
-    explore, replay,
+    Explored, Finding, Lock, RELEASES, Schedule, Scope, Seen, Site, Tally, TraceStep, class_names,
+    contender_name, explore, replay,
 };
 use zklockbench_locks::leases_of;
 use zklockbench_record::{RunEnding, StepKind};
@@ -127,7 +127,9 @@ fn missing_driver(name: &str) -> Option<Error> {
     let prefix = format!("{driver}:");
     let is_known = zklockbench_locks::cards().iter().any(|card| card.name.starts_with(&prefix));
     (!is_known).then(|| {
-        Error::usage(format!("`{name}` is the lock of a driver: add --driver {driver}=COMMAND to name its program"))
+        Error::usage(format!(
+            "`{name}` is the lock of a driver: add --driver {driver}=COMMAND to name its program"
+        ))
     })
 }
 
@@ -233,14 +235,13 @@ fn picture(trace: &[TraceStep], entry: Option<usize>, contenders: usize) -> Pict
     let entry = entry.unwrap_or(trace.len());
     let ends = |step: &TraceStep| step.kind == StepKind::Deed && step.what == RELEASES;
     let overlap = trace.iter().skip(entry).position(ends).map_or(trace.len(), |after| entry + after);
-    let rows =
-        trace.iter().enumerate().map(|(at, step)| Row {
-            at: None,
-            lane: Some(step.contender),
-            kind: step.kind,
-            what: step.what.clone(),
-            is_shaded: (entry..overlap).contains(&at),
-        });
+    let rows = trace.iter().enumerate().map(|(at, step)| Row {
+        at: None,
+        lane: Some(step.contender),
+        kind: step.kind,
+        what: step.what.clone(),
+        is_shaded: (entry..overlap).contains(&at),
+    });
     let name = |lane| if lane < contenders { contender_name(lane) } else { "newcomer".to_owned() };
     Picture { lanes: (0..lanes).map(name).collect(), rows: rows.collect() }
 }
@@ -405,7 +406,12 @@ mod tests {
     #[test]
     fn one_contender_more_than_there_are_leases_competes_by_default() {
         let of = |label: &str| contenders(&lock(label).unwrap());
-        let labels = ["curator-mutex", "curator-semaphore", "curator-semaphore leases=2", "curator-semaphore leases=9"];
+        let labels = [
+            "curator-mutex",
+            "curator-semaphore",
+            "curator-semaphore leases=2",
+            "curator-semaphore leases=9",
+        ];
         assert_eq!(labels.map(of), [2, 2, 3, 8]);
     }
 

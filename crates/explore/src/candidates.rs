@@ -208,7 +208,8 @@ mod tests {
             (1, "c2: delete c2.node1"),
         ]);
         let gives_up = |event: &str| Decision::new(Act::GiveUp, event);
-        let (released, notified) = (gives_up("c1: releases").of(1), gives_up("c2: notification, c1.node1 deleted"));
+        let (released, notified) =
+            (gives_up("c1: releases").of(1), gives_up("c2: notification, c1.node1 deleted"));
         assert_eq!(
             abandoned_waits(&run, 1, &[2]),
             [gives_up("c3: create own node").of(1), released, notified]

@@ -15,7 +15,7 @@ use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_locks::driver::protocol::How;
-use zklockbench_locks::driver::{Mishap, Processes};
+use zklockbench_locks::driver::{DriverError, Mishap, Processes};
 use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patience, Strategy};
 use zklockbench_zk::gate::{Gate, Shut, TaskScope};
 use zklockbench_zk::{CaughtUp, Failure, ForeignSession, Observed, Session, Target, runtime};
@@ -113,16 +113,7 @@ impl Cast {
 
     /// Why the driver cannot be explored further: it broke the protocol, or it ended.
     pub fn driver_failure(&self) -> Option<Error> {
-        let failed = self.drivers.as_ref()?.failed();
-        let failure = failed.into_iter().find(|failure| !matches!(failure.what, Mishap::NoAnswer(_)))?;
-        let rule = match failure.what {
-            Mishap::Garbage { .. } => {
-                "\nEach line must be a JSON object, and each answer {\"id\":…,\"ok\":{…}} or {\"id\":…,\"err\":\"…\"}: see \
-                 \"Rules\" in docs/testing-your-client.md, and try `zklockbench driver check`."
-            }
-            _ => "",
-        };
-        Some(Error::environment(format!("{failure}{rule}")))
+        self.drivers.as_ref()?.failed().iter().find_map(driver_failure)
     }
 
     fn send(&self, command: Command) {
@@ -254,6 +245,20 @@ impl Lock {
             Some(_) => Some(GivesUp::ByCancel),
         }
     }
+}
+
+/// A driver's failure as an error, with the rule that it broke. A driver that does not answer may wait for a lock that is
+/// stuck, which is an outcome of the exploration.
+fn driver_failure(failure: &DriverError) -> Option<Error> {
+    let rule = match failure.what {
+        Mishap::NoAnswer(_) => return None,
+        Mishap::Garbage { .. } => {
+            "\nEach line must be a JSON object, and each answer {\"id\":…,\"ok\":{…}} or {\"id\":…,\"err\":\"…\"}: see \
+             \"Rules\" in docs/testing-your-client.md, and run `zklockbench driver check`."
+        }
+        _ => "",
+    };
+    Some(Error::environment(format!("{failure}{rule}")))
 }
 
 /// State shared by all contenders of the thread.
@@ -449,4 +454,21 @@ async fn open(
     let link = drivers.open(contender, target, SESSION, WITHIN, gate).await?;
     let own = troupe.target.open(SESSION, WITHIN, Observed::by_nobody()).await?;
     Ok(own.standing_for(link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_core::error::Exit;
+
+    #[test]
+    fn a_driver_that_breaks_the_protocol_is_quoted_with_the_rule() {
+        let line = r#"{"id":3,"ok":true}"#.to_owned();
+        let failure = |what| DriverError { driver: "q".into(), what, stderr: String::new() };
+        let garbage = failure(Mishap::Garbage { why: "`ok` is not an object".into(), line: line.clone() });
+        let error = driver_failure(&garbage).unwrap();
+        assert_eq!(error.exit(), Exit::Environment);
+        assert!(error.to_string().contains(&line) && error.to_string().contains(r#""ok":{…}"#), "{error}");
+        assert!(driver_failure(&failure(Mishap::NoAnswer("`release`"))).is_none());
+    }
 }

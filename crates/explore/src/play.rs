@@ -292,7 +292,9 @@ impl Play<'_, '_> {
         decision: &Decision,
     ) -> Result<(), Unexplored> {
         let contender = decision.victim.unwrap_or(contender);
-        if matches!(decision.act, Act::Expire | Act::Kill | Act::Freeze) && !self.stage.is_connected(contender) {
+        if matches!(decision.act, Act::Expire | Act::Kill | Act::Freeze)
+            && !self.stage.is_connected(contender)
+        {
             self.missed.push(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
             return Ok(());
         }
@@ -344,7 +346,9 @@ impl Play<'_, '_> {
     /// Ends a contender's wait. A timeout has run since the acquire, so the event only has to come later than its end.
     async fn give_up(&mut self, contender: usize, decision: &Decision) {
         let end = self.gives_up.filter(|(_, end)| Instant::now() < *end);
-        if self.stage.all[contender].status != Status::Acquiring || (self.times_out(contender) && end.is_none()) {
+        if self.stage.all[contender].status != Status::Acquiring
+            || (self.times_out(contender) && end.is_none())
+        {
             self.missed.push(format!("{} no longer waited at `{}`", contender_name(contender), decision.at));
             return;
         }
@@ -458,9 +462,8 @@ impl Play<'_, '_> {
     /// outages, resume stopped contenders, and at last let a newcomer try the lock. Returns whether there was a command to
     /// give.
     async fn direct(&mut self) -> Result<bool, Unexplored> {
-        let with = |status: Status| {
-            self.stage.all.iter().position(|one| one.status == status && !one.is_frozen)
-        };
+        let with =
+            |status: Status| self.stage.all.iter().position(|one| one.status == status && !one.is_frozen);
         if let Some(next) = with(Status::Idle) {
             self.ask(next);
             return Ok(true);
@@ -631,10 +634,11 @@ impl Play<'_, '_> {
     async fn look_back(&mut self, usually_left: Option<&Nodes>) -> Result<Aftermath, Unexplored> {
         let nodes = self.stage.world.cast.list(&self.path).await;
         let nodes = nodes.map_err(|failure| Unexplored(failure.to_string()))?;
+        let newcomer = format!("{}.", contender_name(self.schedule.contenders));
         let mut left = Nodes::default();
         for (path, owner) in nodes.iter().filter(|(path, _)| *path != self.path) {
             let names = if is_session(*owner) { &mut left.ephemeral } else { &mut left.persistent };
-            names.push(self.stage.names.node(path));
+            names.push(self.stage.names.node(path).replace(&newcomer, "newcomer."));
         }
         left.ephemeral.sort();
         left.persistent.sort();
@@ -807,7 +811,11 @@ fn cause(decision: &Decision) -> String {
         None => (who.to_owned(), format!("`{what}`")),
         Some(victim) => (contender_name(victim), format!("{who}'s `{what}`")),
     };
-    let away = if decision.stays_away { format!(", and {hit} could not connect for a while") } else { String::new() };
+    let away = if decision.stays_away {
+        format!(", and {hit} could not connect for a while")
+    } else {
+        String::new()
+    };
     match &decision.act {
         Act::LoseRequest => format!("{who}'s `{what}` was lost{away}"),
         Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost{away}"),
@@ -817,6 +825,44 @@ fn cause(decision: &Decision) -> String {
         Act::Freeze => format!("{hit} was frozen before {event} until its session had ended"),
         Act::Delete => format!("another program deleted {hit}'s node before {event}"),
         Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
-        Act::GiveUp => format!("{hit} was to give up before {event}"),
+        Act::GiveUp => format!("{hit}'s wait was ended before {event}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(ephemeral: &[&str], persistent: &[&str]) -> Nodes {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Nodes { ephemeral: names(ephemeral), persistent: names(persistent) }
+    }
+
+    #[test]
+    fn a_persistent_node_that_an_undisturbed_run_does_not_leave_is_left() {
+        let usual = nodes(&["c1.node1"], &["lock/leases"]);
+        assert!(nodes(&["c2.node1"], &["lock/leases"]).beyond(&usual).is_empty());
+        assert!(nodes(&[], &[]).beyond(&usual).is_empty());
+        assert_eq!(nodes(&[], &["lock/held", "lock/leases"]).beyond(&usual), ["lock/held"]);
+        assert_eq!(nodes(&[], &["lock/leases", "lock/leases"]).beyond(&usual), ["lock/leases"]);
+        assert_eq!(nodes(&["c1.node1", "c2.node1"], &[]).beyond(&usual), ["c1.node1", "c2.node1"]);
+    }
+
+    #[test]
+    fn containers_and_nodes_with_a_time_to_live_end_with_no_session() {
+        const TTL: i64 = 0xff00_0000_0000_0bb8_u64.cast_signed();
+        assert_eq!([0, i64::MIN, TTL].map(is_session), [false; 3]);
+        assert!(is_session(0x0100_1f2a_3b40_0007));
+    }
+
+    #[test]
+    fn a_cause_names_the_contender_that_was_hit() {
+        let event = "c1: delete c1.node1";
+        let outage = Decision { stays_away: true, ..Decision::new(Act::LoseRequest, event) };
+        assert_eq!(cause(&outage), "c1's `delete c1.node1` was lost, and c1 could not connect for a while");
+        assert_eq!(
+            cause(&Decision::new(Act::GiveUp, event).of(1)),
+            "c2's wait was ended before c1's `delete c1.node1`"
+        );
     }
 }

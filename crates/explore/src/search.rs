@@ -151,9 +151,8 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
         Error::environment("no time was left for an undisturbed run; allow more with --budget")
     })?;
     // Delays come last: there are many, and they find the fewest failures.
-    let (delays, faults): (Vec<_>, Vec<_>) = single_faults(&undisturbed.events)
-        .into_iter()
-        .partition(is_delay);
+    let (delays, faults): (Vec<_>, Vec<_>) =
+        single_faults(&undisturbed.events).into_iter().partition(is_delay);
     let mut singles = search.single_faults(&undisturbed, faults)?;
     let last = site.contenders - 1;
     let gives_up = site.lock.gives_up().is_some();
@@ -333,7 +332,7 @@ impl<'a, P: Runs> Search<'a, P> {
     fn readers(&mut self) -> Result<(), Error> {
         let contenders = self.site.contenders;
         let mut runs = Vec::new();
-        for reader in [1, 0] {
+        for reader in [1, 0].into_iter().filter(|reader| *reader < contenders) {
             match self.undisturbed(contenders, &[reader])? {
                 Some(run) => runs.push(run),
                 None => self.left_out(READERS, &format!("c{} was never a reader", reader + 1)),
@@ -651,6 +650,9 @@ mod tests {
         all.sort_by_key(Finding::rank);
         let ranks = all.map(|one| (one.fault, one.needs, one.schedule.order.is_some()));
         let violated = Fault::Violated;
-        assert_eq!(ranks, [(violated, 0, false), (violated, 0, true), (violated, 1, false), (Fault::Stuck, 0, false)]);
+        assert_eq!(
+            ranks,
+            [(violated, 0, false), (violated, 0, true), (violated, 1, false), (Fault::Stuck, 0, false)]
+        );
     }
 }
