@@ -33,9 +33,15 @@ fn a_lock_that_keeps_its_promises_holds_in_every_schedule() {
     let bench = Bench::new();
     let (code, found) = explored(&bench, &["count", "--budget", "3m"]);
     assert_eq!(code, Some(0), "{found}");
-    for class in
-        ["lost request", "lost reply", "cut connection", "expired session", "killed process", "orders"]
-    {
+    for class in [
+        "lost request",
+        "lost reply",
+        "cut connection",
+        "expired session",
+        "killed process",
+        "abandoned wait",
+        "orders",
+    ] {
         assert!(count(&found, class, "held") > 1, "{class}: {found}");
     }
     // A stopped holder continues while the next contender holds the lock.
@@ -56,8 +62,8 @@ fn a_lock_without_exclusion_is_found_and_its_case_is_repeatable() {
 }
 
 #[test]
-#[ignore = "long: explores a driver three times"]
-fn a_waiter_that_takes_the_end_of_the_one_ahead_for_its_turn_is_found() {
+#[ignore = "long: explores a driver seven times"]
+fn each_defect_of_a_queue_is_found() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     assert!(bench.output(&["driver", "new", "queue", "--language", "python"]).status.success());
@@ -66,19 +72,36 @@ fn a_waiter_that_takes_the_end_of_the_one_ahead_for_its_turn_is_found() {
     let mine = template
         .replace("import time\n", "import time\nfrom queue_lock import Queue\n")
         .replace("self.client.Lock(on)", "Queue(self.client, on)");
-    std::fs::write(bench.path("queue/my_lock.py"), mine).unwrap();
+    std::fs::write(bench.path("queue/my_lock.py"), &mine).unwrap();
+    let driver = |defect: &str| {
+        format!("q=env PYTHON={python} DEFECT={defect} '{}/run'", bench.path("queue").display())
+    };
     let explored = |defect: &str| {
-        let driver = format!("q=env PYTHON={python} DEFECT={defect} '{}/run'", bench.path("queue").display());
-        explored(&bench, &["q:MyLock", "--driver", &driver, "--budget", "4m", "--out", defect]).1
+        explored(&bench, &["q:MyLock", "--driver", &driver(defect), "--budget", "4m", "--out", defect]).1
     };
     let sound = explored("none");
     assert_eq!(sound["explored"][0]["classes"]["killed process"]["violated"], 0, "{sound}");
-    for defect in ["enters-if-the-node-ahead-is-gone", "enters-after-any-event"] {
+    assert!(count(&sound, "abandoned wait", "held") > 0, "{sound}");
+    for (defect, class, kind) in [
+        ("enters-if-the-node-ahead-is-gone", "killed process", "violated"),
+        ("enters-after-any-event", "killed process", "violated"),
+        ("still-holds-after-a-retried-release", "lost reply", "violated"),
+        ("deletes-the-first-node", "lost reply", "violated"),
+        ("keeps-its-node-after-a-timeout", "abandoned wait", "stuck"),
+    ] {
         let found = explored(defect);
         let headline = found["headline"].as_str().unwrap();
-        assert!(headline.starts_with("q:MyLock: violated: "), "{headline}");
-        assert!(count(&found, "killed process", "violated") > 0, "{found}");
+        assert!(headline.starts_with(&format!("q:MyLock: {kind}: ")), "{headline}");
+        assert!(count(&found, class, kind) > 0, "{defect}: {found}");
     }
+    // An answer that breaks the protocol ends the exploration.
+    let protocol = std::fs::read_to_string(bench.path("queue/contenders.py")).unwrap();
+    let wrong = protocol
+        .replace("return self.release(request[\"on\"])", "return self.release(request[\"on\"]) or True");
+    std::fs::write(bench.path("queue/contenders.py"), wrong).unwrap();
+    let output = bench.output(&["explore", "q:MyLock", "--driver", &driver("none"), "--data-dir", "data"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains(r#"\"ok\":true"#), "{}", stderr(&output));
 }
 
 #[test]
@@ -88,6 +111,7 @@ fn a_wrong_strategy_or_case_is_refused_before_anything_starts() {
         (&["explore", "curator-mutexx"][..], "did you mean `curator-mutex`"),
         (&["explore", "curator-mutex fast"], "`fast` is not a parameter"),
         (&["explore"], "name a strategy"),
+        (&["explore", "q:MyLock"], "add --driver q=COMMAND"),
         (&["explore", "--replay", "missing.json"], "missing.json"),
     ] {
         let output = bench.output(words);

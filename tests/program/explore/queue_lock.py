@@ -3,20 +3,31 @@
 import os
 import threading
 
-from kazoo.exceptions import SessionExpiredError
+from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError
+
+DEFECT = os.environ["DEFECT"]
 
 
 class Queue:
     def __init__(self, client, on):
-        self.client, self.on = client, on
+        self.client, self.on, self.holds = client, on, False
 
     def acquire(self, blocking, timeout):
+        if self.holds and DEFECT == "still-holds-after-a-retried-release":
+            return True
         self.node = self.client.create(self.on + "/n-", ephemeral=True, sequence=True).rsplit("/", 1)[1]
-        while not self.is_first():
-            pass
-        return True
+        while True:
+            there = self.is_first(timeout)
+            if there is not None:
+                break
+        if there:
+            self.holds = True
+        elif DEFECT != "keeps-its-node-after-a-timeout":
+            self.client.delete(f"{self.on}/{self.node}")
+        return there
 
-    def is_first(self):
+    def is_first(self, timeout):
+        """True or False after a timeout; None to look again."""
         names = sorted(self.client.get_children(self.on))
         if self.node not in names:
             raise SessionExpiredError
@@ -25,9 +36,21 @@ class Queue:
             return True
         gone = threading.Event()
         if self.client.exists(f"{self.on}/{names[at - 1]}", watch=lambda _event: gone.set()) is None:
-            return os.environ["DEFECT"] == "enters-if-the-node-ahead-is-gone"
-        gone.wait()
-        return os.environ["DEFECT"] == "enters-after-any-event"
+            return True if DEFECT == "enters-if-the-node-ahead-is-gone" else None
+        if not gone.wait(timeout):
+            return False
+        return True if DEFECT == "enters-after-any-event" else None
 
     def release(self):
-        self.client.delete(f"{self.on}/{self.node}")
+        node = self.node
+        while True:
+            try:
+                self.client.delete(f"{self.on}/{node}")
+                self.holds = False
+            except NoNodeError:
+                pass
+            except ConnectionLoss:
+                if DEFECT == "deletes-the-first-node":
+                    node = min(self.client.get_children(self.on), default=node)
+                continue
+            return
