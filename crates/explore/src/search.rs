@@ -18,11 +18,12 @@ use super::world::Pace;
 use zklockbench_core::catalog::Holders;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::added_up;
+use zklockbench_locks::leases_of;
 
 /// Number of undisturbed runs.
 const UNDISTURBED: usize = 2;
-/// A holder, a waiter that disappears, and the waiter behind it.
-const WITH_A_MIDDLE: usize = 3;
+/// With more leases than fit, no contender is behind a waiter.
+const MOST_WITH_A_MIDDLE: usize = 8;
 /// Number of repetitions of each new failure.
 const REPEATED: usize = 2;
 /// Time by which repetitions may exceed the budget, as a multiple of `stuck_after`.
@@ -140,7 +141,7 @@ pub struct Scope {
 /// # Errors If the ensemble refuses, or if an undisturbed run fails.
 pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Result<Explored, Error> {
     let began = Instant::now();
-    let most = site.contenders.max(WITH_A_MIDDLE);
+    let most = with_a_middle(site);
     let deadline = began + scope.budget;
     let mut search = Search {
         deadline,
@@ -196,6 +197,15 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     })
 }
 
+/// Number of contenders for holders, a waiter that disappears, and the waiter behind it.
+fn with_a_middle(site: &Site) -> usize {
+    let holders = match site.lock.entry.card.guarantees.holders {
+        Holders::Leases(leases) => leases_of(&site.lock.params, leases) as usize,
+        Holders::One | Holders::ReadersOrOneWriter => 1,
+    };
+    site.contenders.max((holders + 2).min(MOST_WITH_A_MIDDLE))
+}
+
 /// What an exploration leaves out.
 fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
     let guarantees = &site.lock.entry.card.guarantees;
@@ -207,10 +217,10 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
         (guarantees.reentrant, "acquiring again while holding"),
         (true, "third acquisitions, and second ones without a fault"),
         (true, "moves between servers"),
-        (true, "sessions that end by time"),
+        (true, "sessions that end by time, and holds of seconds"),
     ];
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
-    let more = format!("more than {} contenders", site.contenders.max(WITH_A_MIDDLE));
+    let more = format!("more than {} contenders", with_a_middle(site));
     parts.map(|(_, what)| what.to_owned()).chain([more]).collect()
 }
 
@@ -543,7 +553,7 @@ mod tests {
 
     use super::*;
     use crate::cast::Lock;
-    use zklockbench_core::catalog::Params;
+    use zklockbench_core::catalog::{ParamValue, Params};
     use zklockbench_zk::{Access, Target};
 
     /// Runs that end at once, each with the next of the given faults.
@@ -633,6 +643,15 @@ mod tests {
         assert_eq!(search.findings[&("x", Fault::Violated)].seen, Seen::ONCE);
         let why = search.unexplored.keys().next().unwrap();
         assert!(why.starts_with("stuck, and no time was left to repeat it"), "{why}");
+    }
+
+    #[test]
+    fn one_contender_is_behind_a_waiter() {
+        let mut site = site();
+        assert_eq!(with_a_middle(&site), 3);
+        site.lock.entry = *zklockbench_locks::find("curator-semaphore").unwrap();
+        site.lock.params = [("leases".to_owned(), ParamValue::Count(2))].into();
+        assert_eq!(with_a_middle(&site), 4);
     }
 
     #[test]
