@@ -151,6 +151,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     let undisturbed = search.undisturbed(site.contenders, &[])?.ok_or_else(|| {
         Error::environment("no time was left for an undisturbed run; allow more with --budget")
     })?;
+    let with_readers = if site.lock.has_readers() { search.with_readers()? } else { Vec::new() };
     // Delays come last: there are many, and they find the fewest failures.
     let (delays, faults): (Vec<_>, Vec<_>) =
         single_faults(&undisturbed.events).into_iter().partition(is_delay);
@@ -173,9 +174,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
         None => search.left_out(NO_FAULT, &format!("no fault with {most} contenders was tried")),
     }
     search.orders(&[])?;
-    if site.lock.has_readers() {
-        search.readers()?;
-    }
+    search.readers(&with_readers)?;
     singles.extend(search.single_faults(&undisturbed, outages(&undisturbed.events))?);
     singles.extend(search.single_faults(&undisturbed, delays)?);
     if scope.pairs {
@@ -338,24 +337,25 @@ impl<'a, P: Runs> Search<'a, P> {
         self.not_explored(&format!("{OUT_OF_TIME}: {what}"), 1);
     }
 
-    /// Runs in which each of the first two contenders in turn is a reader, with their faults and orders.
-    fn readers(&mut self) -> Result<(), Error> {
-        let contenders = self.site.contenders;
+    /// Undisturbed runs in which each of the first two contenders in turn is a reader.
+    fn with_readers(&mut self) -> Result<Vec<Outcome>, Error> {
         let mut runs = Vec::new();
-        for reader in [1, 0].into_iter().filter(|reader| *reader < contenders) {
-            match self.undisturbed(contenders, &[reader])? {
+        for reader in [1, 0].into_iter().filter(|reader| *reader < self.site.contenders) {
+            match self.undisturbed(self.site.contenders, &[reader])? {
                 Some(run) => runs.push(run),
                 None => self.left_out(READERS, &format!("c{} was never a reader", reader + 1)),
             }
         }
-        for run in &runs {
+        Ok(runs)
+    }
+
+    /// Faults and orders of runs with readers.
+    fn readers(&mut self, runs: &[Outcome]) -> Result<(), Error> {
+        for run in runs {
             let faults = single_faults(&run.events).into_iter().filter(|one| !is_delay(one)).collect();
             self.single_faults(run, faults)?;
         }
-        for run in runs {
-            self.orders(&run.schedule.readers)?;
-        }
-        Ok(())
+        runs.iter().try_for_each(|run| self.orders(&run.schedule.readers))
     }
 
     fn pairs(&mut self, singles: &[Outcome], undisturbed: &Outcome) -> Result<(), Error> {
