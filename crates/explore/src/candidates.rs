@@ -62,19 +62,23 @@ pub fn outages(events: &[(usize, String)]) -> Vec<Decision> {
 }
 
 /// Ends of a contender's wait: at each event from its first one to the last one before it releases, if all of `others` have
-/// begun by then.
+/// begun by then. A contender that waits without messages waits at least until another one releases.
 pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usize]) -> Vec<Decision> {
-    let of = |who: usize| events.iter().enumerate().filter(move |(_, (contender, _))| *contender == who);
-    let first = |who: usize| of(who).map(|(at, _)| at).next().unwrap_or(events.len());
-    let begins = others.iter().map(|other| first(*other)).chain([first(waiter)]).max().unwrap_or_default();
-    let release = of(waiter).find(|(_, (_, event))| kind(event) == EventKind::Release).map(|(at, _)| at);
-    let own = of(waiter).map(|(at, _)| at).filter(|at| release.is_none_or(|release| *at < release));
-    let ends = own.max().map_or(0, |last| last + 1);
+    let first = |who: usize| events.iter().position(|(contender, _)| *contender == who);
+    let is_release = |event: &str| kind(event) == EventKind::Release;
+    let released = events.iter().position(|(contender, event)| *contender == waiter && is_release(event));
+    let handed_on = events.iter().position(|(contender, event)| *contender != waiter && is_release(event));
+    let wait = &events[..released.unwrap_or(events.len())];
+    let last = wait.iter().rposition(|(contender, _)| *contender == waiter);
+    let begins = first(waiter).into_iter().chain(handed_on).min();
+    let all_began =
+        others.iter().map(|other| first(*other)).chain([begins]).map(|at| at.unwrap_or(usize::MAX)).max();
+    let ends = last.into_iter().chain(handed_on).max().map_or(0, |last| last + 1);
     let at = |(contender, event): &(usize, String)| {
         let decision = Decision::new(Act::GiveUp, event);
         if *contender == waiter { decision } else { decision.of(waiter) }
     };
-    events.get(begins..ends).unwrap_or_default().iter().map(at).collect()
+    wait.get(all_began.unwrap_or(usize::MAX)..ends).unwrap_or_default().iter().map(at).collect()
 }
 
 /// Ends of other contenders at each event of a run: a node may disappear between two messages of a contender that
@@ -215,7 +219,8 @@ mod tests {
             [gives_up("c3: create own node").of(1), released, notified]
         );
         assert_eq!(abandoned_waits(&run, 1, &[]).len(), 5);
-        assert_eq!(abandoned_waits(&run, 4, &[]), []);
+        assert_eq!(abandoned_waits(&run, 4, &[]), [gives_up("c1: releases").of(4)]);
+        assert_eq!(abandoned_waits(&run, 1, &[4]), []);
     }
 
     #[test]

@@ -110,6 +110,27 @@ pub struct Contender {
 }
 
 impl Contender {
+    fn new(now: Instant) -> Self {
+        Self {
+            status: Status::Absent,
+            conn: None,
+            is_frozen: false,
+            is_dead: false,
+            is_away: false,
+            was_hit: false,
+            lives: true,
+            asked: 0,
+            is_free: false,
+            delayed: None,
+            touched: (String::new(), now),
+            was_quiet: false,
+            disconnected: now,
+            has_lost_right: false,
+            session_ended: false,
+            is_answered_since: false,
+        }
+    }
+
     fn is_busy(&self) -> bool {
         matches!(self.status, Status::Opening | Status::Acquiring | Status::Releasing)
     }
@@ -153,28 +174,10 @@ impl<'w> Stage<'w> {
     pub fn new(world: &'w mut World, lock: &str, contenders: usize, readers: &[usize]) -> Self {
         let kind = kind_of(&world.lock.entry.card, &world.lock.params);
         let now = Instant::now();
-        let contender = || Contender {
-            status: Status::Absent,
-            conn: None,
-            is_frozen: false,
-            is_dead: false,
-            is_away: false,
-            was_hit: false,
-            lives: true,
-            asked: 0,
-            is_free: false,
-            delayed: None,
-            touched: (String::new(), now),
-            was_quiet: false,
-            disconnected: now,
-            has_lost_right: false,
-            session_ended: false,
-            is_answered_since: false,
-        };
         Self {
             world,
             names: Names::new(lock),
-            all: (0..contenders).map(|_| contender()).collect(),
+            all: (0..contenders).map(|_| Contender::new(now)).collect(),
             trace: Vec::new(),
             deeds: Deeds::new(kind, readers),
             moves: 0,
@@ -598,4 +601,30 @@ impl<'w> Stage<'w> {
 /// The name without the contender: `create own node`.
 fn short(name: &str) -> &str {
     name.split_once(": ").map_or(name, |(_, rest)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contender_hit_by_a_fault_acquires_once_more_if_its_session_lives() {
+        let finished = || Contender {
+            status: Status::Done(None),
+            was_hit: true,
+            asked: 1,
+            ..Contender::new(Instant::now())
+        };
+        assert!(finished().may_ask_again());
+        for other in [
+            Contender { was_hit: false, ..finished() },
+            Contender { asked: 2, ..finished() },
+            Contender { lives: false, ..finished() },
+            Contender { is_dead: true, ..finished() },
+            Contender { is_away: true, ..finished() },
+            Contender { status: Status::Releasing, ..finished() },
+        ] {
+            assert!(!other.may_ask_again(), "{other:?}");
+        }
+    }
 }
