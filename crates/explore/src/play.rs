@@ -458,8 +458,8 @@ impl Play<'_, '_> {
         self.stage.moves += 1;
     }
 
-    /// Once no message is in flight, gives the next command: start contenders, then release holders, then end delays and
-    /// outages, resume stopped contenders, and at last let a newcomer try the lock. Returns whether there was a command to
+    /// Once no message is in flight, gives the next command: start contenders, end outages, then release holders, then end
+    /// delays, resume stopped contenders, and at last let a newcomer try the lock. Returns whether there was a command to
     /// give.
     async fn direct(&mut self) -> Result<bool, Unexplored> {
         let with =
@@ -479,7 +479,13 @@ impl Play<'_, '_> {
             self.ask(again);
             return Ok(true);
         }
-        if let Some(holder) = with(Status::Holding) {
+        let holder = with(Status::Holding);
+        // A contender comes back while another one holds, because its recovery may break that hold. Its own hold ends
+        // without a connection.
+        if !holder.is_some_and(|holder| self.stage.all[holder].is_away) && self.end_outage() {
+            return Ok(true);
+        }
+        if let Some(holder) = holder {
             if self.is_worth_a_newcomer(holder) {
                 self.open(self.schedule.contenders).await?;
             } else {
@@ -487,7 +493,7 @@ impl Play<'_, '_> {
             }
             return Ok(true);
         }
-        if self.end_delay() || self.end_outage() || self.thaw() {
+        if self.end_delay() || self.thaw() {
             return Ok(true);
         }
         let newcomer = self.schedule.contenders;
