@@ -48,7 +48,7 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     })
 }
 
-/// The next run with --compose would remove the same containers.
+/// Lists or removes containers of killed runs; the next `--compose` run would remove them too.
 fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
     let all = args.all;
     let found = if all { remove_left_projects().map_err(Error::environment)? } else { left_projects() };
@@ -74,7 +74,7 @@ fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
 
 fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
     let run = found.iter().find(|run| run.run_id == name);
-    let run = run.ok_or_else(|| Error::usage(format!("no run `{name}` has nodes there")))?;
+    let run = run.ok_or_else(|| Error::usage(format!("no nodes of run `{name}` found there")))?;
     if run.ephemeral > 0 {
         return Err(Error::environment(format!(
             "run `{name}` may be in progress: {} alive. Sessions expire soon after their process ends",

@@ -1,7 +1,7 @@
 //! Locks whose contenders continue with their session when the outcome of a request is unknown.
 //!
-//! A node left behind then stays as long as its session lives. Locks that find their nodes again continue. Behind the
-//! nodes of other locks every contender is stuck, and the trial reports that with the names of the node and its owner.
+//! A node left behind then stays as long as its session lives. Locks that find their nodes again continue. With
+//! other locks, every contender gets stuck behind the node, and the trial reports the node and its owner.
 
 use crate::support::ensemble;
 use crate::support::trials;

@@ -441,7 +441,7 @@ async fn controls_are_found_across_workers_and_correct_locks_held() {
     assert!(held.iter().all(trials::held_unless_the_host_was_busy), "{held:?}");
 }
 
-/// Locks that once gave no evidence without a hold. Their nodes are created by multis or by the client
+/// Locks that once yielded too little evidence when the hold was 0. Their nodes are created by multis or by the client
 /// library, or contenders are admitted by an event alone or within the process.
 const TELL_BY_THE_LOGS: [&str; 4] = ["atomic-multi", "baton", "crate-lock", "local-then-remote"];
 

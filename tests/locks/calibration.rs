@@ -153,7 +153,7 @@ async fn timings_of_a_calibration_are_consistent() {
         assert_eq!(count(server.ruok), 60);
     }
     // And composite operations don't take less than their parts: a handoff contains a round trip. Medians of
-    // so few samples vary, because others use this machine meanwhile, so each has a margin of factor two.
+    // so few samples vary, because the machine is shared, so each is allowed a factor of two.
     let handoff = p50(floor.handoff);
     for server in &measured.servers {
         println!("{} {}: {}", server.address, server.role, alone(server, RawRequest::Exists));

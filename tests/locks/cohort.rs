@@ -69,7 +69,7 @@ async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
 }
 
 #[test]
-fn process_of_four_sends_as_many_requests_as_one_and_deletes_its_node_after_the_last_turn() {
+fn process_with_four_contenders_sends_as_many_requests_as_with_one_and_deletes_its_node_last() {
     on_scene(async |scene| {
         let mut first = one(&scene, 0).await;
         let held = first.acquire(Mode::Write).await.unwrap();

@@ -1,4 +1,4 @@
-//! Exclusion as the ensemble saw it, by its transactions and by no clock, in the histories that runs write.
+//! Exclusion in recorded histories, judged by the ensemble's transaction order alone, without clocks.
 
 use std::time::Duration;
 

@@ -83,7 +83,7 @@ fn check_watches_reports_whether_a_watch_is_set_and_removes_nothing() {
 }
 
 #[test]
-fn zxid_of_a_reply_is_its_own_although_later_replies_have_arrived() {
+fn reply_keeps_its_zxid_after_later_replies_arrive() {
     on_scene(async |scene: Scene| {
         let client = client(shared()).await;
         let writes = [b"1", b"2", b"3"].map(|data| client.set_data(&scene.lock, data, None));

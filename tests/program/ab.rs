@@ -26,7 +26,7 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 }
 
 #[test]
-fn two_blocks_are_measured_stored_and_inconclusive() {
+fn ab_with_two_blocks_stores_its_runs_and_is_inconclusive() {
     // Given two sides, one of which takes ten times as long
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];

@@ -1,5 +1,5 @@
-//! `kill -9` of the suite in the middle of every kind of fault: nothing of the suite itself is left, and the next run
-//! or `clean` removes what it could not (its data, its unfinished results, its nodes on a kept ensemble).
+//! `kill -9` of the suite in the middle of every kind of fault: no process of the suite survives, and the next run or
+//! `clean` removes what the suite could not (its data, its unfinished results, its nodes on a kept ensemble).
 //!
 //! The kinds come from the registry, so a new kind is tested here as well. Faults of contenders and connections run on
 //! one kept ensemble; each fault of servers runs on its own servers.

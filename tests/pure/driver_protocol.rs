@@ -22,7 +22,7 @@ fn page() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/testing-your-client.md")).unwrap()
 }
 
-/// Lines of the whole session: whether the driver sends it, and the message. A continued line is part of the message.
+/// Each message of the session, and whether the driver sends it. A continued line is part of the message.
 fn session() -> Vec<(bool, Value)> {
     let page = page();
     let (_, session) = page.split_once("## A whole session").unwrap();

@@ -211,7 +211,7 @@ fn without_an_order_waits_have_the_same_mean_and_a_longer_tail() {
 }
 
 #[test]
-fn tries_lose_by_erlangs_formula_for_one_server() {
+fn failed_tries_match_erlangs_loss_formula_for_one_server() {
     for utilisation in [0.2, 0.5, 2.0] {
         let arrivals = arrivals_of(200_000, utilisation, |rng| exponential(rng) * SERVICE);
         let (rate, service) = drawn(&arrivals);

@@ -171,7 +171,7 @@ impl Waiting {
         self.task.await
     }
 
-    /// Waits until it holds, and releases.
+    /// Waits for the lock, then releases it.
     pub async fn serve(self) -> Contender {
         let (mut contender, held) = self.over().await;
         contender.release(held.unwrap()).await.unwrap();

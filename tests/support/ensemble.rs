@@ -53,7 +53,7 @@ pub fn shared() -> &'static str {
     shared_of(servers(), &ENSEMBLE)
 }
 
-/// Like [`shared`], with three servers, for tests about several.
+/// Like [`shared`], with three servers, for tests that need several servers.
 pub fn shared_of_three() -> &'static str {
     static ENSEMBLE: OnceLock<Shared> = OnceLock::new();
     shared_of(3, &ENSEMBLE)
@@ -96,7 +96,7 @@ pub async fn alone() -> Alone {
     alone_of(servers()).await
 }
 
-/// Like [`alone`], with this many servers, for tests about several.
+/// Like [`alone`], with this many servers, for tests that need several servers.
 pub async fn alone_of(servers: usize) -> Alone {
     static PERMITS: OnceLock<Arc<Semaphore>> = OnceLock::new();
     let permits = PERMITS.get_or_init(|| Arc::new(Semaphore::new(ALONE_AT_ONCE)));

@@ -9,7 +9,7 @@ use std::thread;
 
 use super::proxy::next_packet;
 
-/// Opcodes of a multi, of the results of its creates, and of that of a setData.
+/// Opcodes of a multi, its create results and its setData result.
 const MULTI: i32 = 14;
 const CREATED: [i32; 2] = [1, 15];
 const DATA_SET: i32 = 5;

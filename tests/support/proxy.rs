@@ -126,7 +126,7 @@ impl Proxy {
         self.state.break_off();
     }
 
-    /// Breaks the connection; later ones lead to this server.
+    /// Breaks the connection; later connections go to this server.
     pub fn move_to(&self, server: &str) {
         server.clone_into(&mut self.state.server.lock().unwrap());
         self.state.break_off();

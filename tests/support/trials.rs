@@ -290,8 +290,7 @@ impl Setting<'_> {
     }
 }
 
-/// Returns whether the lock held as far as a busy host can show: if contenders rarely wait, there is too
-/// little evidence.
+/// Whether the verdict is *held*, or *unknown* only for lack of evidence (on a busy host, contenders rarely wait).
 pub fn held_unless_the_host_was_busy(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Held => true,

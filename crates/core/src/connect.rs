@@ -96,9 +96,9 @@ fn foreign_form(text: &str) -> Option<&'static str> {
         (host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok()).then_some(())
     };
     if text.contains(char::is_whitespace) {
-        Some("has spaces: separate servers by commas")
+        Some("has spaces: separate servers with commas")
     } else if text.contains(';') {
-        Some("has a `;`: separate servers by commas, and give only their client ports")
+        Some("has a `;`: separate servers with commas, and give only their client ports")
     } else if text.contains('%') {
         Some("names a network interface (%), which is not supported: use another address of the server")
     } else if text.starts_with('_') && ["._tcp.", "._udp."].iter().any(|part| text.contains(part)) {
@@ -181,14 +181,14 @@ mod tests {
             ("::1:2181", "`::1:2181` needs brackets"),
             ("zoo1:2888:3888", "more than one port"),
             ("zoo1:2888:3888;2181", "has a `;`"),
-            ("a:1;b:1", "`a:1;b:1` has a `;`: separate servers by commas"),
+            ("a:1;b:1", "`a:1;b:1` has a `;`: separate servers with commas"),
             ("fe80::1%eth0", "(%)"),
             ("_client._tcp.zk.svc:2181", "an SRV record, which is not looked up"),
             ("[nothing]:1", "not a host"),
             ("-a:1", "not a host"),
             ("a..b:1", "not a host"),
             ("é:1", "not a host"),
-            ("a b:1", "`a b:1` has spaces: separate servers by commas"),
+            ("a b:1", "`a b:1` has spaces: separate servers with commas"),
             ("tcp+tls://a:1", "drop `tcp+tls://`"),
             ("a:1/b,c:2", "it goes after the last server"),
             ("a:1//b", "it has an empty part"),

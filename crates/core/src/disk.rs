@@ -67,7 +67,7 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
         })
         .collect();
     let Some((last, folders)) = steps.as_deref().and_then(<[_]>::split_last) else {
-        return Err(refused("leads out of its directory"));
+        return Err(refused("points outside its directory"));
     };
     let is_folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
@@ -152,9 +152,9 @@ pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
 /// The only multi-line text in results: the scenario as run.
 const OF_SEVERAL_LINES: &str = "scenario_text";
 
-/// JSON with every string on one line and free of terminal control: harmful characters are escaped readably. Names and
-/// reasons are inserted into sentences, tables and pages, where they must not start a line. Invalid JSON is left to the
-/// parser.
+/// JSON with every string on one line and free of terminal control sequences: harmful characters are escaped readably.
+/// Names and reasons are inserted into sentences, tables and pages, where they must not start a line. Invalid JSON is
+/// left to the parser.
 pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(json) else { return Cow::Borrowed(json) };
     // Most files contain nothing to escape, and some are large.
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(error_of_read(dir, "within"), "is not a regular file");
         assert_eq!(error_of_read(dir, "large"), "has more than 1 MiB, the limit for such files");
         for name in ["../file", "/etc/passwd", "", "within/../../file"] {
-            assert_eq!(error_of_read(dir, name), "leads out of its directory", "{name}");
+            assert_eq!(error_of_read(dir, name), "points outside its directory", "{name}");
         }
     }
 

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn recreated_node_ends_the_earlier_life_without_a_deletion() {
+    fn recreating_a_node_ends_its_earlier_lifetime_without_a_logged_deletion() {
         let lives = read_lives(&log(&[1, 5].map(|zxid| record(zxid, CREATE, &text("/l/a")))));
         assert_eq!((lives[&1].deleted, lives[&5].deleted, lives.len()), (None, None, 2));
     }

@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn later_knowledge_never_contradicts_a_class(
+        fn later_evidence_never_contradicts_a_classification(
             allowed in 0..4_u64,
             entering in soundness(),
             inside in prop::collection::vec((1..3_u64, soundness(), granted()), 1..6),
@@ -179,7 +179,7 @@ mod tests {
         }
 
         #[test]
-        fn lost_holders_weigh_nothing(
+        fn lost_holders_are_not_evidence(
             allowed in 0..4_u64,
             entering in soundness(),
             inside in prop::collection::vec((1..3_u64, soundness(), granted()), 1..6),

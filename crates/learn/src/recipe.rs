@@ -57,7 +57,7 @@ pub enum Role {
     Write,
     /// The node holds when no writer is ahead of it.
     Read,
-    /// The node holds while it exists, but waits for a free lease while its session has a node in the lock's queue.
+    /// A lease is held while the node exists, unless its session still has a node in the queue.
     Lease,
 }
 

@@ -617,7 +617,7 @@ struct HoldOrdering {
 }
 
 impl HoldOrdering {
-    /// Requests the transaction of the hold's start, concurrently with the hold.
+    /// Obtains the zxid for the start of the hold, during the hold.
     fn begins<'a>(&'a self, session: &'a Session) -> Option<Pin<Box<dyn Future<Output = Option<i64>> + 'a>>> {
         match (self.is_undated, self.is_written) {
             (false, _) => None,

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn unwanted_lock_has_no_gap_and_giving_up_does_not_end_one() {
+    fn unwanted_lock_has_no_gap_and_a_timeout_does_not_end_a_gap() {
         let gaps = Gaps::of(1, false);
         gaps.asks(0, 0);
         gaps.acquired(0, 1_000);

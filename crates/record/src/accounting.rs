@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_counters_give_no_number_instead_of_zero() {
+    fn missing_counter_is_none_not_zero() {
         let mut without = server(5, 9, (100, 200));
         without.after.remove(ALWAYS_THERE);
         assert_eq!((summed(&[without.clone()], "k"), applied(&[without], "k")), (None, None));

@@ -220,7 +220,7 @@ pub struct Occurrences {
     /// Ends of holds while another contender was closing their session, each with the time of its last
     /// moment: the session.
     pub closing: HashMap<Hold, i64>,
-    /// Reads of a lock on behalf of the suite, which the servers count.
+    /// The suite's own reads of a lock, which the servers count too.
     pub looks_beside: u64,
     pub writes_beside: u64,
     /// Holders that had requested the deletion of their own node before they left.

@@ -104,7 +104,10 @@ pub(super) fn sides(compared: &Comparison) -> [String; 2] {
 }
 
 fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
-    compared.forced.iter().map(|why| format!("Forced, although it cannot be compared: {why}"))
+    compared
+        .forced
+        .iter()
+        .map(|why| format!("Comparison forced, although the runs are not comparable: {why}"))
 }
 
 /// Selected rows, except violation counts of cells without violations on either side.

@@ -251,7 +251,7 @@ fn acquisitions(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) ->
     let all = each.saturating_mul(u64::try_from(fewest).unwrap_or(u64::MAX));
     let each = counted(each, "acquisition", "acquisitions");
     let message = format!("{} with {each} each end after {all} of them", contenders(fewest));
-    let help = format!("write less than {all}, or give more `acquisitions` at the top");
+    let help = format!("use a value below {all}, or raise `acquisitions` at the top");
     (after >= all).then(|| sink.error(value_of(fault, "after_acquisitions"), message, help))
 }
 

@@ -22,7 +22,7 @@ pub(super) fn in_force(param: &Param, set: &Set) -> Option<ParamValue> {
 
 pub(super) struct FaultEntry<'c> {
     pub(super) card: &'c FaultCard,
-    /// Position of its kind, to point at when something is missing.
+    /// Span of `kind`, for errors about missing keys.
     pub(super) span: Range<usize>,
     pub(super) places: Places,
     pub(super) said: Fault,

@@ -263,7 +263,7 @@ pub struct Scenario {
 /// One trial, ready to run. All times are already scaled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialSpec {
-    /// Position in the order of running, from 0.
+    /// Position in the run order, from 0.
     pub index: usize,
     /// Strategy.
     #[serde(flatten)]

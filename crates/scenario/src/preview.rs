@@ -73,7 +73,7 @@ pub struct PrecisionPreview {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TrialPreview {
-    /// Position in the order of running, from 0.
+    /// Position in the run order, from 0.
     pub index: usize,
     pub strategy: String,
     pub contenders: usize,

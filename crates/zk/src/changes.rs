@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn two_changes_are_mixed_without_a_list_between_them() {
+    fn changes_without_a_list_between_them_are_of_mixed_kind() {
         let log = log_of(&[&[4, 5]]);
         assert_eq!(log.fired(&list(&[3, 4])), ChildChange::Mixed);
         log.listed(&list(&[4]));

@@ -255,7 +255,7 @@ pub struct Undated {
     pub path: Rc<str>,
     /// Latest transaction known to the session when the read that set the watch was answered.
     pub after: i64,
-    /// Latest transaction of which the session has seen a trace.
+    /// Highest zxid the session has seen any sign of.
     pub seen: i64,
 }
 

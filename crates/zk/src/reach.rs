@@ -40,7 +40,7 @@ pub async fn is_on_this_host(address: &str) -> bool {
     }
 }
 
-/// Packets to one of the host's own addresses have that address as their source, too. No packet is sent for the check.
+/// Whether the address is one of the host's own: only then it is also the packet's source. No packet is sent.
 fn is_own(place: SocketAddr) -> bool {
     let ip = place.ip().to_canonical();
     let source = || {
@@ -213,8 +213,7 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
         }
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
         // A server whose own TLS cannot work closes the connection, as a server without TLS does.
-        return is_closed
-            .then(|| format!("{NOT_TLS}; or its own TLS is not set up correctly, which its log would say"));
+        return is_closed.then(|| format!("{NOT_TLS}; or its TLS is misconfigured: check its log"));
     };
     Some(match error {
         TlsError::InvalidMessage(_) => NOT_TLS.to_owned(),

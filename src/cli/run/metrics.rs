@@ -1,8 +1,8 @@
 //! `/metrics`: a run in progress, for Prometheus and similar tools.
 //!
-//! Runs on a separate thread and reads only the state of the progress display, so no request delays a contender. The text is
-//! rendered a few times a second at most, and the number and duration of connections are limited. A connection too many displaces
-//! the oldest, so idle clients do not block others.
+//! Runs on a separate thread and reads only the state of the progress display, so no request delays a contender. The
+//! text is rendered a few times a second at most, and the number and duration of connections are limited. Above the
+//! limit, a new connection displaces the oldest, so idle clients do not block others.
 
 #![expect(clippy::disallowed_methods, reason = "the age of a text affects no measurement")]
 

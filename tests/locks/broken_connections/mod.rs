@@ -14,7 +14,7 @@ use zklockbench_zk::runtime;
 use crate::support::proxy::Fate;
 use crate::support::ways::Way;
 
-/// Number of stories at the same time.
+/// Number of stories run concurrently.
 const AT_ONCE: usize = 40;
 
 /// Runs all of these stories, and fails with their complaints.

@@ -133,8 +133,7 @@ impl Fit {
     }
 }
 
-/// Fits the handoffs of trials. There is a fit however much they scatter; its spread then makes every prediction
-/// uncertain.
+/// Fits the handoffs of trials. Scattered trials still yield a fit, but its spread makes every prediction uncertain.
 pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
     if trials.len() < TRIALS_FEW {
         return Err(TooFewTrials(trials.len()));

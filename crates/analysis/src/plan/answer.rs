@@ -47,7 +47,7 @@ impl Evidence {
     }
 }
 
-/// The answer for holds that vary as an exponential distribution does, given if only their mean is known.
+/// The answer for exponentially distributed holds; present if only the mean is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariableHolds {
     /// Whether the load meets the objective then.
@@ -122,7 +122,7 @@ pub struct Answer {
     pub missing: Vec<String>,
 }
 
-/// Deviation of trials from their fit from which the host counts as noisy.
+/// Deviation from the fit above which the host counts as noisy.
 const NOISY: f64 = 0.35;
 
 /// Writes per acquisition: the lock's node is created and deleted.

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_counts_waits_up_to_a_limit() {
+    fn share_within_a_limit_counts_waits_up_to_the_limit() {
         let waits = both(&[10, 20, 30, 40], &[900]);
         let shares = [5.0, 20.0, 25.0, 2_000.0].map(|limit| waits.share_within(limit));
         assert!(shares.iter().zip([0.0, 0.4, 0.4, 0.8]).all(|(is, wanted)| (is - wanted).abs() < 1e-9));

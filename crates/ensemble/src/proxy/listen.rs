@@ -110,7 +110,7 @@ fn listen_before(
     servers.iter().map(listen).collect()
 }
 
-/// Address of a client's listeners. On Linux every address of 127.0.0.0/8 is this host's and has all ports,
+/// Address of a client's listeners. On Linux every 127.0.0.0/8 address is local and has its own port range,
 /// so thousands of listeners leave enough ports for connections.
 fn host_for(client: Option<usize>) -> Ipv4Addr {
     let place = client.filter(|_| cfg!(target_os = "linux")).map_or(0, |client| client % (1 << 16));

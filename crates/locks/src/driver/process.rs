@@ -251,7 +251,7 @@ impl Process {
         self.inner.late.load(Ordering::Relaxed)
     }
 
-    /// Numbers of sessions that clients opened after the loss of one: those whose id was reported, and others.
+    /// Sessions that clients opened after losing one: with a reported id, and without.
     pub fn reopened(&self) -> [u64; 2] {
         self.inner.reopened.each_ref().map(|count| count.load(Ordering::Relaxed))
     }

@@ -53,7 +53,7 @@ pub const ENTRY: Entry = Entry {
         name: "cohort",
         summary: "a process queues one node and hands the held lock on within itself without a request, a bounded number \
                   of times",
-        source: "lock cohorting (Dice, Marathe, Shavit, PPoPP 2012), carried over to ZooKeeper by this suite",
+        source: "lock cohorting (Dice, Marathe, Shavit, PPoPP 2012), adapted to ZooKeeper for this suite",
         details: include_str!("cohort.md").trim_ascii_end(),
         guarantees: Guarantees {
             fifo: false,

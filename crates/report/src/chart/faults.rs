@@ -94,7 +94,7 @@ mod tests {
     use super::scale;
 
     #[test]
-    fn without_a_recovery_there_is_no_scale() {
+    fn chart_without_recoveries_has_no_scale() {
         assert_eq!(scale(&[]), None);
     }
 }

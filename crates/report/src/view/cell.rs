@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn below_one_acquisition_per_second_each_step_covers_several() {
+    fn each_step_covers_several_seconds_at_less_than_one_acquisition_per_second() {
         // Given a minute with an acquisition in every other second
         let course = course(1_000_000, (0..60).map(|at| at % 2).collect()).unwrap();
         assert_eq!(course.bin_us, 20_000_000);
