@@ -182,7 +182,8 @@ impl Probes {
         if probes.iter().all(|probe| probe.client.is_none())
             && let Some(first) = probes.first_mut()
         {
-            // Slower, but an error names its cause.
+            // Slower, but an error names its cause. The first attempt's node may exist.
+            first.path += "-again";
             first.client = Some(first.open().await?);
         }
         Ok(Self { servers: probes })

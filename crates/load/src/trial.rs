@@ -43,11 +43,13 @@ const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
 /// Time for a contender whose session is over to notice it after it reconnects.
 const SESSION_ENDS: Duration = Duration::from_secs(5);
 /// Time in which the servers must open a session for checks around a load.
-const SESSION_WITHIN: Duration = Duration::from_secs(2);
+const SESSION_WITHIN: Duration = Duration::from_secs(5);
 /// The same after faults, from which they may still be recovering.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(15);
-/// Time in which the remaining servers elect a leader.
-const ELECTED_WITHIN: Duration = Duration::from_secs(3);
+/// Time without service after which a single server that has ended counts as lost.
+const LOST_AFTER: Duration = Duration::from_secs(3);
+/// The same if there are others, which may be electing a leader.
+const ELECTED_WITHIN: Duration = Duration::from_secs(10);
 /// Time for a generator thread to return its record after an abort.
 const ABORT_AT_MOST: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -608,9 +610,13 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     }
 }
 
-/// Returns when servers that the run started have ended by themselves, and none has served since.
+/// Returns when servers that the run started have ended by themselves, and none has served since. With faults,
+/// [`ensemble_lost`] waits for what they break to heal.
 async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
-    let Some(local) = &environment.local else { return std::future::pending().await };
+    let Some(local) = environment.local.as_ref().filter(|_| !shared.has_faults()) else {
+        return std::future::pending().await;
+    };
+    let patience = if environment.servers.len() > 1 { ELECTED_WITHIN } else { LOST_AFTER };
     let mut since: Option<Stamp> = None;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -620,9 +626,8 @@ async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
             since = None;
             continue;
         };
-        // The others may be electing a leader.
         let now = clock::now();
-        if now - *since.get_or_insert(now) >= clock::micros(ELECTED_WITHIN) {
+        if now - *since.get_or_insert(now) >= clock::micros(patience) {
             return format!("the ensemble was lost: {ended}");
         }
     }
