@@ -439,6 +439,12 @@ impl Play<'_, '_> {
     /// Releases, unless a fault is due during the hold.
     async fn end_hold(&mut self, holder: usize) -> Result<(), Unexplored> {
         let name = format!("{}: {RELEASES}", contender_name(holder));
+        if self.stage.all[holder].asked == 1
+            && self.gives_up.is_some_and(|(waiter, _)| waiter == holder)
+            && self.taken.iter().any(|(decision, _)| decision.act == Act::GiveUp)
+        {
+            self.missed.push(format!("{} got the lock before its wait ended", contender_name(holder)));
+        }
         match self.due(holder, &name) {
             Some(decision) => self.fault(holder, Direction::ToServer, &decision).await,
             None => {
@@ -677,7 +683,8 @@ impl Play<'_, '_> {
     fn outcome(&mut self, played: Result<Aftermath, Unexplored>) -> Outcome {
         let judged = self.stage.deeds.judge();
         let exclusion = judged.clone().unwrap_or_default();
-        self.missed.extend(self.open.iter().map(|decision| format!("`{}` did not arrive", decision.at)));
+        let left = self.open.iter().map(|decision| &decision.at).chain(&self.wanted);
+        self.missed.extend(left.map(|event| format!("`{event}` did not arrive")));
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
         let aftermath = played.unwrap_or_default();
         let fault = if exclusion.violations > 0 {
