@@ -36,8 +36,17 @@ const ONE_HOLD: &str = "write one hold a line, or name the column with --hold-co
 /// Whether a row has several durations, in several cells or in one, as in `5ms 700ms`.
 fn has_several<R: BufRead>(table: &Delimited<R>, numbers: Numbers) -> bool {
     let is_time = |text: &&str| table.time(text, numbers).is_ok();
-    // A space may precede a unit, as in `5 ms`.
-    let in_cell = |cell: &str| cell.split_whitespace().filter(is_time).count().max(1);
+    let unit = |part: &str| {
+        let unit = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        table.time(&format!("1{unit}"), numbers).ok()
+    };
+    let in_cell = |cell: &str| {
+        // A space may precede a unit, as in `5 ms`.
+        let times: Vec<&str> = cell.split_whitespace().filter(is_time).collect();
+        // The parts of one duration have smaller and smaller units, as in `1m 30s`.
+        let are_one = times.windows(2).all(|pair| unit(pair[0]) > unit(pair[1]));
+        if are_one { 1 } else { times.len() }
+    };
     table.row().iter().filter(is_time).map(in_cell).sum::<usize>() > 1
 }
 
@@ -73,15 +82,15 @@ mod tests {
 
     #[test]
     fn several_holds_on_a_line_are_refused_unless_a_column_is_named() {
-        for text in
-            ["5ms,700ms,900ms\n", "5ms;700ms;900ms\n", "5ms\t700ms\n", "5ms 700ms 900ms\n", "1m 30s\n"]
+        for text in ["5ms,700ms,900ms\n", "5ms;700ms;900ms\n", "5ms\t700ms\n", "5ms 700ms 900ms\n", "1s 2s\n"]
         {
             let found = holds(text).unwrap_err();
             assert_eq!(found, format!("line 1: several durations; {ONE_HOLD}"), "{text:?}");
         }
         assert!(holds("3ms\n4ms,5ms\n").unwrap_err().starts_with("line 2: several"));
         let one = |ms| Ok(vec![Duration::from_millis(ms)]);
-        assert_eq!((holds("1m30s\n"), holds("5 ms\n"), holds("5ms,a\n")), (one(90_000), one(5), one(5)));
+        assert_eq!((holds("1m30s\n"), holds("1m 30s\n")), (one(90_000), one(90_000)));
+        assert_eq!((holds("5 ms\n"), holds("5ms,a\n")), (one(5), one(5)));
         assert_eq!(holds("a,hold\n5ms,7ms\n"), one(7));
         let second = Columns { hold: Some("2".into()), ..Columns::default() };
         assert_eq!(holds_from_text(&b"5ms,7ms\n"[..], &second), one(7));
