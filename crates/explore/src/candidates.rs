@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::play::{Outcome, RELEASES};
+use super::outcome::Outcome;
+use super::play::RELEASES;
 use super::schedule::{Act, Choice, Decision, Schedule};
 
 /// Kind of event, derived from its name.
@@ -107,7 +108,7 @@ pub fn pairs(first: &Outcome, undisturbed: &[(usize, String)]) -> Vec<Schedule> 
     let [decision] = first.schedule.decisions.as_slice() else { return Vec::new() };
     let at = first.events.iter().position(|(_, event)| *event == decision.at).map_or(0, |at| at + 1);
     let seconds = single_faults(&first.events[at.min(first.events.len())..]);
-    let seconds = seconds.into_iter().filter(|second| !matches!(second.act, Act::Delay { .. }));
+    let seconds = seconds.into_iter().filter(|second| !second.act.is_delay());
     let (recovering, others): (Vec<_>, Vec<_>) =
         seconds.partition(|second| !usual.contains(second.at.as_str()));
     let both = |second| Schedule { decisions: vec![decision.clone(), second], ..first.schedule.clone() };

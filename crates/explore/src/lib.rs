@@ -9,6 +9,7 @@ mod habits;
 mod judged;
 mod names;
 mod net;
+mod outcome;
 mod play;
 mod pool;
 mod schedule;
@@ -19,7 +20,8 @@ mod world;
 
 pub use cast::Lock;
 pub use names::contender_name;
-pub use play::{Fault, Outcome, RELEASES};
+pub use outcome::{Fault, Outcome};
+pub use play::RELEASES;
 pub use pool::Site;
 pub use schedule::{Act, Decision, Schedule, TraceStep};
 pub use search::{Explored, Finding, Scope, Seen, Tally, class_names, explore, replay};

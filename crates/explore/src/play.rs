@@ -2,23 +2,20 @@
 //! inspects the remaining nodes.
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::cast::{GivesUp, Wanted};
 use super::judged::{Deed, Intrusion};
 use super::names::contender_name;
-use super::schedule::{Act, Choice, Decision, Footprint, Schedule, TraceStep};
+use super::outcome::{Fault, Nodes, Outcome, is_session};
+use super::schedule::{Act, Choice, Decision, Footprint, Schedule};
 use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::wire::{OperationKind, Request};
 use super::world::World;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::error::Error;
-use zklockbench_core::worded;
 use zklockbench_record::StepKind;
 
 /// How a trace states that a contender has entered.
@@ -38,82 +35,6 @@ const TIMES_OUT_AFTER: Duration = Duration::from_millis(1_500);
 const CLEARS_EVERY: Duration = Duration::from_millis(50);
 /// Fraction of `stuck_after` after which contenders are asked for their next action although messages still arrive.
 const PATIENCE: u32 = 4;
-
-worded! {
-    /// A broken promise of the lock.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum Fault by word {
-        /// A contender entered while another held the lock with a live session.
-        Violated = "violated",
-        /// A contender waits forever although the lock is free.
-        Stuck = "stuck",
-        /// A contender has finished, but its node still exists.
-        NodeLeft = "node left",
-    }
-}
-
-/// Outcome of a schedule.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    pub schedule: Schedule,
-    pub trace: Vec<TraceStep>,
-    pub fault: Option<Fault>,
-    /// What happened, in one sentence; empty if all promises were kept.
-    pub sentence: String,
-    /// Index in the trace of the first entry that was a violation.
-    pub entry: Option<usize>,
-    /// Number of decisions that were taken before the first violation, or at all.
-    pub needs: usize,
-    pub zombies: u64,
-    /// Why the schedule could not run.
-    pub unexplored: Option<String>,
-    /// Why the schedule's fault or order is impossible.
-    pub impossible: Option<String>,
-    /// The choices at each step of an order, with the index of the chosen one.
-    pub choices: Vec<(Vec<Choice>, usize)>,
-    /// Names of the delivered events in order, each with the contender's number.
-    pub events: Vec<(usize, String)>,
-    /// Nodes that remain after all contenders have finished.
-    pub left: Nodes,
-}
-
-/// Nodes below the lock, by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Nodes {
-    pub ephemeral: Vec<String>,
-    pub persistent: Vec<String>,
-}
-
-impl Nodes {
-    /// The nodes beyond the usual ones. Locks may keep some ephemeral nodes, of whichever contender; persistent nodes are
-    /// usually directories.
-    fn beyond(&self, usual: &Self) -> Vec<String> {
-        let mut usually = usual.persistent.clone();
-        let is_new = |name: &&String| match usually.iter().position(|other| other == *name) {
-            Some(known) => {
-                usually.swap_remove(known);
-                false
-            }
-            None => true,
-        };
-        let mut beyond: Vec<String> = self.persistent.iter().filter(is_new).cloned().collect();
-        if self.ephemeral.len() > usual.ephemeral.len() {
-            beyond.extend(self.ephemeral.iter().cloned());
-        }
-        beyond.sort();
-        beyond
-    }
-}
-
-impl Outcome {
-    /// Equal for runs with the same messages in the same order.
-    pub fn class(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.trace.hash(&mut hasher);
-        hasher.finish()
-    }
-}
 
 /// A schedule in progress.
 struct Play<'s, 'w> {
@@ -141,7 +62,9 @@ struct Play<'s, 'w> {
 
 /// Runs a schedule, until `stopped` ends. `usually_left` are the nodes that remain after an undisturbed run, if known.
 ///
-/// # Errors If this host has no free port, or if the driver broke its protocol.
+/// # Errors
+///
+/// If this host has no free port, or if the driver broke its protocol.
 pub async fn play(
     world: &mut World,
     schedule: &Schedule,
@@ -219,15 +142,20 @@ impl Play<'_, '_> {
         self.stage.all[contender].status = Status::Opening;
         self.stage.all[contender].is_free = true;
         self.stage.world.cast.open(contender, &address, &self.path);
-        let until = Instant::now() + 2 * self.stage.world.pace.stuck_after;
-        while self.stage.all[contender].status == Status::Opening && Instant::now() < until {
-            self.stage.pass_on();
-            self.stage.wait_until(until).await;
-        }
+        self.wait_while(contender, &Status::Opening, 2 * self.stage.world.pace.stuck_after).await;
         self.stage.all[contender].is_free = false;
         match &self.stage.all[contender].status {
             Status::Idle => Ok(()),
             other => Err(Unexplored(format!("{} has no session: {other:?}", contender_name(contender)))),
+        }
+    }
+
+    /// Passes messages on while the contender has that status, but for no longer than `within`.
+    async fn wait_while(&mut self, contender: usize, status: &Status, within: Duration) {
+        let until = Instant::now() + within;
+        while self.stage.all[contender].status == *status && Instant::now() < until {
+            self.stage.pass_on();
+            self.stage.wait_until(until).await;
         }
     }
 
@@ -298,7 +226,7 @@ impl Play<'_, '_> {
             self.missed.push(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
             return Ok(());
         }
-        self.stage.all[contender].was_hit |= !matches!(decision.act, Act::Delay { .. });
+        self.stage.all[contender].was_hit |= !decision.act.is_delay();
         if decision.stays_away {
             self.stage.world.net.refuse(contender, true);
             self.stage.all[contender].is_away = true;
@@ -368,11 +296,7 @@ impl Play<'_, '_> {
 
     /// Whether the contender's first acquire has a time limit, because the schedule ends its wait.
     fn times_out(&self, contender: usize) -> bool {
-        let ends_it = |decision: &Decision| {
-            let (who, _) = decision.at.split_once(": ").unwrap_or_default();
-            decision.act == Act::GiveUp
-                && decision.victim.map_or(who == contender_name(contender), |victim| victim == contender)
-        };
+        let ends_it = |decision: &Decision| decision.act == Act::GiveUp && decision.hits(contender);
         self.stage.world.lock.gives_up() == Some(GivesUp::ByTimeout)
             && self.schedule.decisions.iter().any(ends_it)
     }
@@ -672,11 +596,7 @@ impl Play<'_, '_> {
         self.open(newcomer).await?;
         self.stage.all.iter_mut().for_each(|one| one.is_free = true);
         self.ask(newcomer);
-        let until = Instant::now() + self.stage.world.pace.stuck_after;
-        while self.stage.all[newcomer].status == Status::Acquiring && Instant::now() < until {
-            self.stage.wait_until(until).await;
-            self.stage.pass_on();
-        }
+        self.wait_while(newcomer, &Status::Acquiring, self.stage.world.pace.stuck_after).await;
         Ok(self.stage.all[newcomer].status == Status::Holding)
     }
 
@@ -728,7 +648,7 @@ impl Play<'_, '_> {
     }
 
     fn sentence(&self, fault: Fault, first: Option<(Intrusion, usize)>, left: &[String]) -> String {
-        let cause = self.causes(first).map(cause).collect::<Vec<_>>().join(", and ");
+        let cause = self.causes(first).map(Decision::cause).collect::<Vec<_>>().join(", and ");
         let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
         let nodes = if left.is_empty() { String::new() } else { format!("; left: {}", left.join(", ")) };
         let what = match fault {
@@ -807,75 +727,6 @@ fn footprint(contender: usize, request: &Request) -> Footprint {
     footprint
 }
 
-/// Whether a node with that owner ends with a session. Containers and nodes with a time to live have special owners.
-fn is_session(owner: i64) -> bool {
-    const TTL: i64 = 0xff;
-    owner != 0 && owner != i64::MIN && (owner >> 56) & TTL != TTL
-}
-
 fn parent(path: &str) -> String {
     path.rsplit_once('/').map_or_else(String::new, |(parent, _)| parent.to_owned())
-}
-
-/// A fault as a clause: `the reply to "c1: create own node" was lost`.
-fn cause(decision: &Decision) -> String {
-    let (who, what) = decision.at.split_once(": ").unwrap_or(("", &decision.at));
-    let (hit, event) = match decision.victim {
-        None => (who.to_owned(), format!("`{what}`")),
-        Some(victim) => (contender_name(victim), format!("{who}'s `{what}`")),
-    };
-    let away = if decision.stays_away {
-        format!(", and {hit} could not connect for a while")
-    } else {
-        String::new()
-    };
-    match &decision.act {
-        Act::LoseRequest => format!("{who}'s `{what}` was lost{away}"),
-        Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost{away}"),
-        Act::Cut => format!("{hit}'s connection broke after {event}{away}"),
-        Act::Expire => format!("{hit}'s session ended before {event}"),
-        Act::Kill => format!("{hit} was killed before {event}"),
-        Act::Freeze => format!("{hit} was frozen before {event} until its session had ended"),
-        Act::Delete => format!("another program deleted {hit}'s node before {event}"),
-        Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
-        Act::GiveUp => format!("{hit}'s wait was ended before {event}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn nodes(ephemeral: &[&str], persistent: &[&str]) -> Nodes {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Nodes { ephemeral: names(ephemeral), persistent: names(persistent) }
-    }
-
-    #[test]
-    fn a_persistent_node_that_an_undisturbed_run_does_not_leave_is_left() {
-        let usual = nodes(&["c1.node1"], &["lock/leases"]);
-        assert!(nodes(&["c2.node1"], &["lock/leases"]).beyond(&usual).is_empty());
-        assert!(nodes(&[], &[]).beyond(&usual).is_empty());
-        assert_eq!(nodes(&[], &["lock/held", "lock/leases"]).beyond(&usual), ["lock/held"]);
-        assert_eq!(nodes(&[], &["lock/leases", "lock/leases"]).beyond(&usual), ["lock/leases"]);
-        assert_eq!(nodes(&["c1.node1", "c2.node1"], &[]).beyond(&usual), ["c1.node1", "c2.node1"]);
-    }
-
-    #[test]
-    fn containers_and_nodes_with_a_time_to_live_end_with_no_session() {
-        const TTL: i64 = 0xff00_0000_0000_0bb8_u64.cast_signed();
-        assert_eq!([0, i64::MIN, TTL].map(is_session), [false; 3]);
-        assert!(is_session(0x0100_1f2a_3b40_0007));
-    }
-
-    #[test]
-    fn a_cause_names_the_contender_that_was_hit() {
-        let event = "c1: delete c1.node1";
-        let outage = Decision { stays_away: true, ..Decision::new(Act::LoseRequest, event) };
-        assert_eq!(cause(&outage), "c1's `delete c1.node1` was lost, and c1 could not connect for a while");
-        assert_eq!(
-            cause(&Decision::new(Act::GiveUp, event).of(1)),
-            "c2's wait was ended before c1's `delete c1.node1`"
-        );
-    }
 }

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::cast::Lock;
 use super::habits::Habits;
-use super::play::{Nodes, Outcome, play};
+use super::outcome::{Nodes, Outcome};
+use super::play::play;
 use super::schedule::Schedule;
 use super::world::{Pace, World};
 use zklockbench_core::error::Error;

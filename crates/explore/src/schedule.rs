@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::names::contender_name;
 use zklockbench_record::StepKind;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +60,10 @@ impl Act {
     pub fn name(&self) -> &'static str {
         Self::NAMES[self.index()]
     }
+
+    pub fn is_delay(&self) -> bool {
+        matches!(self, Self::Delay { .. })
+    }
 }
 
 /// A fault at the event with that name.
@@ -89,6 +94,37 @@ impl Decision {
     /// The same fault, for that contender.
     pub fn of(self, victim: usize) -> Self {
         Self { victim: Some(victim), ..self }
+    }
+
+    /// Whether the fault hits that contender.
+    pub fn hits(&self, contender: usize) -> bool {
+        let own = || self.at.split_once(": ").is_some_and(|(who, _)| who == contender_name(contender));
+        self.victim.map_or_else(own, |victim| victim == contender)
+    }
+
+    /// The fault as a clause: ``c1's `create own node` was lost``.
+    pub fn cause(&self) -> String {
+        let (who, what) = self.at.split_once(": ").unwrap_or(("", &self.at));
+        let (hit, event) = match self.victim {
+            None => (who.to_owned(), format!("`{what}`")),
+            Some(victim) => (contender_name(victim), format!("{who}'s `{what}`")),
+        };
+        let away = if self.stays_away {
+            format!(", and {hit} could not connect for a while")
+        } else {
+            String::new()
+        };
+        match &self.act {
+            Act::LoseRequest => format!("{who}'s `{what}` was lost{away}"),
+            Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost{away}"),
+            Act::Cut => format!("{hit}'s connection broke after {event}{away}"),
+            Act::Expire => format!("{hit}'s session ended before {event}"),
+            Act::Kill => format!("{hit} was killed before {event}"),
+            Act::Freeze => format!("{hit} was frozen before {event} until its session had ended"),
+            Act::Delete => format!("another program deleted {hit}'s node before {event}"),
+            Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
+            Act::GiveUp => format!("{hit}'s wait was ended before {event}"),
+        }
     }
 }
 
@@ -200,5 +236,16 @@ mod tests {
         let text = serde_json::to_string(&schedule).unwrap();
         assert!(text.contains(r#"{"do":"lose-reply","at":"c2: create own node"}"#), "{text}");
         assert_eq!(serde_json::from_str::<Schedule>(&text).unwrap(), schedule);
+    }
+
+    #[test]
+    fn a_cause_names_the_contender_that_was_hit() {
+        let event = "c1: delete c1.node1";
+        let outage = Decision { stays_away: true, ..Decision::new(Act::LoseRequest, event) };
+        assert_eq!(outage.cause(), "c1's `delete c1.node1` was lost, and c1 could not connect for a while");
+        assert_eq!(
+            Decision::new(Act::GiveUp, event).of(1).cause(),
+            "c2's wait was ended before c1's `delete c1.node1`"
+        );
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::candidates::{OpenOrder, abandoned_waits, ends_of_others, outages, pairs, single_faults};
-use super::play::{Fault, Nodes, Outcome};
+use super::outcome::{Fault, Nodes, Outcome};
 use super::pool::{Pool, Runs, Site};
 use super::schedule::{Act, Decision, Schedule, TraceStep};
 use super::world::Pace;
@@ -138,7 +138,9 @@ pub struct Scope {
 
 /// Explores a lock. `is_stopped` ends it early, with the findings so far.
 ///
-/// # Errors If the ensemble refuses, or if an undisturbed run fails.
+/// # Errors
+///
+/// If the ensemble refuses, or if an undisturbed run fails.
 pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Result<Explored, Error> {
     let began = Instant::now();
     let most = with_a_middle(site);
@@ -154,7 +156,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     let with_readers = if site.lock.has_readers() { search.with_readers()? } else { Vec::new() };
     // Delays come last: there are many, and they find the fewest failures.
     let (delays, faults): (Vec<_>, Vec<_>) =
-        single_faults(&undisturbed.events).into_iter().partition(is_delay);
+        single_faults(&undisturbed.events).into_iter().partition(|decision| decision.act.is_delay());
     let mut singles = search.single_faults(&undisturbed, faults)?;
     let last = site.contenders - 1;
     let gives_up = site.lock.gives_up().is_some();
@@ -221,10 +223,6 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
     let more = format!("more than {} contenders", with_a_middle(site));
     parts.map(|(_, what)| what.to_owned()).chain([more]).collect()
-}
-
-fn is_delay(decision: &Decision) -> bool {
-    matches!(decision.act, Act::Delay { .. })
 }
 
 /// Runs one schedule again.
@@ -352,7 +350,7 @@ impl<'a, P: Runs> Search<'a, P> {
     /// Faults and orders of runs with readers.
     fn readers(&mut self, runs: &[Outcome]) -> Result<(), Error> {
         for run in runs {
-            let faults = single_faults(&run.events).into_iter().filter(|one| !is_delay(one)).collect();
+            let faults = single_faults(&run.events).into_iter().filter(|one| !one.act.is_delay()).collect();
             self.single_faults(run, faults)?;
         }
         runs.iter().try_for_each(|run| self.orders(&run.schedule.readers))
