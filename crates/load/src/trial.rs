@@ -590,22 +590,17 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let lives = shared.spec.session_timeout.max(shared.negotiated());
     let patience = lives.max(Duration::from_secs(2)) + 2 * broken;
-    let mut unreachable_since = None;
-    loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        if let Some(breach) = shared.board.breach.get() {
-            return format!("the ensemble cannot be measured: {breach}");
-        }
-        let since_reply = clock::now().saturating_sub(shared.last_reply.load(Ordering::Relaxed));
-        let answers = since_reply < 1_000_000 || environment.any_reachable().await;
-        let since = if answers { None } else { Some(unreachable_since.unwrap_or_else(clock::now)) };
-        unreachable_since = since;
-        if since.is_some_and(|since| clock::now() - since >= clock::micros(patience)) {
-            return format!(
-                "the ensemble was lost: none of its servers ({}) accepted a connection for {}",
-                environment.servers.join(", "),
-                humantime::format_duration(patience)
-            );
+    let unreachable = lasting(patience, async || {
+        (!has_replied_lately(shared) && !environment.any_reachable().await).then_some(())
+    });
+    tokio::select! {
+        () = unreachable => format!(
+            "the ensemble was lost: none of its servers ({}) accepted a connection for {}",
+            environment.servers.join(", "),
+            humantime::format_duration(patience)
+        ),
+        breach = lasting(Duration::ZERO, async || shared.board.breach.get()) => {
+            format!("the ensemble cannot be measured: {breach}")
         }
     }
 }
@@ -617,20 +612,33 @@ async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
         return std::future::pending().await;
     };
     let patience = if environment.servers.len() > 1 { ELECTED_WITHIN } else { LOST_AFTER };
+    let ended = lasting(patience, async || {
+        let serves =
+            has_replied_lately(shared) || !accounting::serving(&environment.servers).await.is_empty();
+        if serves { None } else { local.ended_by_itself() }
+    });
+    format!("the ensemble was lost: {}", ended.await)
+}
+
+/// What `look` finds, once it has found something each time for that long.
+async fn lasting<T>(patience: Duration, look: impl AsyncFn() -> Option<T>) -> T {
     let mut since: Option<Stamp> = None;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let since_reply = clock::now().saturating_sub(shared.last_reply.load(Ordering::Relaxed));
-        let serves = since_reply < 1_000_000 || !accounting::serving(&environment.servers).await.is_empty();
-        let Some(ended) = (!serves).then(|| local.ended_by_itself()).flatten() else {
+        let Some(found) = look().await else {
             since = None;
             continue;
         };
         let now = clock::now();
         if now - *since.get_or_insert(now) >= clock::micros(patience) {
-            return format!("the ensemble was lost: {ended}");
+            return found;
         }
     }
+}
+
+/// Whether a server has answered a contender in the last second.
+fn has_replied_lately(shared: &Shared) -> bool {
+    clock::now().saturating_sub(shared.last_reply.load(Ordering::Relaxed)) < 1_000_000
 }
 
 async fn tick(shared: &Shared, sink: Sink<'_>) {
