@@ -62,21 +62,18 @@ pub struct Source {
 impl Source {
     /// Reads standard input for `-`, else the file, else the built-in scenario of that name.
     pub fn read(named: &Path) -> Result<Self, Error> {
-        if named == Path::new(STDIN) {
-            let (name, directory) = ("standard input".to_owned(), PathBuf::new());
-            return Ok(Self { name, directory, bytes: piped(named)? });
-        }
-        if is_pipe(named) {
-            let directory = named.parent().unwrap_or(Path::new("")).to_owned();
-            return Ok(Self { name: named.display().to_string(), directory, bytes: piped(named)? });
-        }
-        let bytes = match (disk::read_named(named, LARGEST), Shipped::named(named)) {
-            (Ok(bytes), _) => bytes,
-            (Err(_), Some(shipped)) => shipped.text.into(),
-            (Err(why), None) => return Err(cannot_read(named, &why)),
+        let bytes = if comes_once(named) {
+            piped(named)?
+        } else {
+            match (disk::read_named(named, LARGEST), Shipped::named(named)) {
+                (Ok(bytes), _) => bytes,
+                (Err(_), Some(shipped)) => shipped.text.into(),
+                (Err(why), None) => return Err(cannot_read(named, &why)),
+            }
         };
-        let directory = named.parent().unwrap_or(Path::new("")).to_owned();
-        Ok(Self { name: named.display().to_string(), directory, bytes })
+        let is_stdin = named == Path::new(STDIN);
+        let name = if is_stdin { "standard input".to_owned() } else { named.display().to_string() };
+        Ok(Self { name, directory: named.parent().unwrap_or(Path::new("")).to_owned(), bytes })
     }
 
     /// Whether the scenario can be read more than once: a pipe cannot.
@@ -88,14 +85,15 @@ impl Source {
 /// Reads a scenario from a pipe, which may never end, before the process listens for signals: until then, a signal ends
 /// it. [`Source::read`] returns what was read.
 pub fn read_ahead(named: &Path) -> Result<(), Error> {
-    if named == Path::new(STDIN) || is_pipe(named) { piped(named).map(drop) } else { Ok(()) }
+    if comes_once(named) { piped(named).map(drop) } else { Ok(()) }
 }
 
-fn is_pipe(named: &Path) -> bool {
-    std::fs::metadata(named).is_ok_and(|found| found.file_type().is_fifo())
+/// Whether the name is that of a pipe, which can be read only once: standard input, or a named one.
+fn comes_once(named: &Path) -> bool {
+    named == Path::new(STDIN) || std::fs::metadata(named).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// The scenario from standard input or a named pipe. It can be read only once, so it is kept.
+/// The scenario from a pipe, which is kept.
 fn piped(named: &Path) -> Result<Vec<u8>, Error> {
     static READ: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(read) = READ.get() {

@@ -139,10 +139,10 @@ impl Probe {
         Ok(client)
     }
 
-    /// Tries to open a session, for no longer than the time between two rounds, because the other servers' probes wait.
-    async fn reopen(&mut self) {
+    /// Tries to open a session if there is none.
+    async fn reopen(&mut self, within: Duration) {
         if self.client.is_none() {
-            self.client = tokio::time::timeout(EVERY, self.open()).await.ok().and_then(Result::ok);
+            self.client = tokio::time::timeout(within, self.open()).await.ok().and_then(Result::ok);
         }
     }
 
@@ -175,10 +175,7 @@ impl Probes {
                 client: None,
             })
             .collect();
-        let opened = join_all(probes.iter().map(|probe| tokio::time::timeout(WITHIN, probe.open()))).await;
-        for (probe, opened) in probes.iter_mut().zip(opened) {
-            probe.client = opened.ok().and_then(Result::ok);
-        }
+        join_all(probes.iter_mut().map(|probe| probe.reopen(WITHIN))).await;
         if probes.iter().all(|probe| probe.client.is_none())
             && let Some(first) = probes.first_mut()
         {
@@ -226,7 +223,8 @@ impl Probes {
         let (mut times, mut sent) = (VecDeque::new(), VecDeque::new());
         loop {
             tokio::time::sleep(EVERY).await;
-            join_all(self.servers.iter_mut().map(Probe::reopen)).await;
+            // The other servers' probes wait, so this takes no longer than the time between two rounds.
+            join_all(self.servers.iter_mut().map(|probe| probe.reopen(EVERY))).await;
             times.extend(self.round().await);
             sent.push_back((
                 clock::now(),
