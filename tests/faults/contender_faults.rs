@@ -1,7 +1,7 @@
 //! Locks whose contenders are broken on purpose: they die, freeze, or lose their sessions.
 
-use crate::support::breakable;
 use crate::support::trials;
+use crate::support::{breakable, depth};
 use std::time::Duration;
 
 use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
@@ -72,6 +72,9 @@ fn assert_kept(trial: &Trial) {
     }
 }
 
+/// One lock of each way to wait, for the tests of every change.
+const CHOSEN: [&str; 5] = ["polling", "ephemeral-node", "predecessor-watch", "curator-mutex", "baton"];
+
 /// Locks that exclude by their own description and have one holder, except those whose contenders queue
 /// within their process first: there, a frozen contender blocks its neighbours, too.
 fn mutexes() -> impl Iterator<Item = &'static str> {
@@ -80,7 +83,8 @@ fn mutexes() -> impl Iterator<Item = &'static str> {
         let queues_within = ["local-then-remote", "cohort"].contains(&entry.card.name);
         given.exclusive && given.holders == Holders::One && !queues_within
     };
-    STRATEGIES.iter().filter(is_one).map(|entry| entry.card.name)
+    let names = STRATEGIES.iter().filter(is_one).map(|entry| entry.card.name);
+    names.filter(|name| depth::is_long() || CHOSEN.contains(name))
 }
 
 #[tokio::test]

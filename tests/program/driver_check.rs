@@ -9,9 +9,9 @@ use serde_json::Value;
 use zklockbench_record::Trial;
 
 use crate::drivers::{documented, mine};
-use crate::support::ensemble;
 use crate::support::foreign::{self, KAZOO};
 use crate::support::program::{Answers, Bench, Ended, measured_within, stderr, stdout};
+use crate::support::{depth, ensemble};
 
 const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers");
 const LYING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/lying/run");
@@ -162,14 +162,12 @@ fn every_included_driver_passes_what_it_declares() {
 }
 
 #[test]
-fn each_check_finds_a_lie() {
+fn checks_fail_drivers_that_lie() {
     are_found(&[
         ("has-no-modes", "ready", "`Lock` has no mode"),
         ("answers-anything", "messages", "an unknown request was answered with `ok`"),
         ("grants-without-a-lock", "exclusion", "two inside at once"),
         ("ignores-timeouts", "acquire timeout", "it did not answer within"),
-        ("ignores-cancel", "cancel", "the acquire was not answered"),
-        ("does-not-close", "close", "although `close` was answered, its session still has"),
         ("hides-expiry", "lost session", "neither `expired` nor `lost` came"),
         ("stays", "end of input", "still running 5s after its input ended"),
     ]);
@@ -191,6 +189,8 @@ fn two_simultaneous_holders_are_shown_step_by_step() {
 #[ignore = "long: every other lie through every check"]
 fn every_other_lie_fails_its_own_check() {
     are_found(&[
+        ("ignores-cancel", "cancel", "the acquire was not answered"),
+        ("does-not-close", "close", "although `close` was answered, its session still has"),
         ("does-not-flush", "messages", "did not answer"),
         ("two-leases", "exclusion", "two inside at once"),
         ("answers-twice", "exclusion", "is pending"),
@@ -239,7 +239,7 @@ struct Run {
 impl Run {
     fn of(python: &str, how: &str) -> Self {
         let bench = Bench::with(
-            "name = \"lies\"\nstrategies = [\"liar:Lock\", \"kazoo\"]\ncontenders = 4\nhold = \"3ms\"\nduration = \"2s\"\n\
+            "name = \"lies\"\nstrategies = [\"liar:Lock\", \"kazoo\"]\ncontenders = 4\nhold = \"15ms\"\nduration = \"2s\"\n\
              warm_up = \"100ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n",
         );
         let driver = format!("liar={}", lying(python, how));
@@ -259,7 +259,8 @@ const MOST_KIB: u64 = 100 << 10;
 #[test]
 fn a_run_of_a_driver_without_exclusion_is_violated() {
     let Some(python) = foreign::python() else { return };
-    for how in ["grants-without-a-lock", "two-leases"] {
+    let all = ["grants-without-a-lock", "two-leases"];
+    for how in &all[..depth::of(1, all.len())] {
         let run = Run::of(python, how);
         assert_eq!(run.ended.code, Some(1), "{how}: {}", run.ended.said);
         assert!(run.trial("liar:Lock").is_violated() && !run.trial("kazoo").is_violated(), "{how}");

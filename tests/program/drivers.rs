@@ -19,7 +19,7 @@ use crate::support::skip;
 const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/go/run");
 const SHELL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/shell/run");
 const DEFECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/defects/show");
-const ONE_SERVER: &str = "contenders = 5\nhold = \"3ms\"\nduration = \"2s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n\
+const ONE_SERVER: &str = "contenders = 5\nhold = \"15ms\"\nduration = \"2s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n\
                           [ensemble]\nservers = 1\n";
 
 const NOT_COUNTED: [&str; 2] = ["--counting", "never"];
@@ -548,7 +548,7 @@ fn a_semaphore_holds_with_at_most_as_many_contenders_as_leases() {
     let scenario = format!(
         "name = \"leases\"\nstrategies = [{{ driver = \"kazoo\", lock = \"Semaphore\", max_leases = 2 }}, \"liar:Lock\"]\n\
          {}",
-        ONE_SERVER.replace("3ms", "100ms").replace("2s", "4s")
+        ONE_SERVER.replace("15ms", "100ms").replace("2s", "4s")
     );
     let output = bench.run_with(&[&kazoo, liar(&bench, &lies)], &scenario, &[]);
     let trials = bench.stored().trials;

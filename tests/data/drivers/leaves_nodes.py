@@ -18,7 +18,7 @@ class LeavesNodes(contenders.Contender):
     def acquire(self, on, deadline):
         self.node = self.client.create(f"{on}/n-", ephemeral=True, sequence=True)
         while min(self.client.get_children(on)) != self.node.rsplit("/", 1)[1]:
-            self.pause(0.005, deadline)
+            self.pause(0.02, deadline)
         return {}
 
     def release(self, on):
