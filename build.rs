@@ -1,6 +1,6 @@
-//! Gives the program its commit, which results name, the date of that commit, and the scenarios that it runs by name.
+//! Embeds the commit, its date and the built-in scenarios into the program.
 
-#![allow(clippy::expect_used, reason = "a build that lacks what cargo promises cannot go on")]
+#![allow(clippy::expect_used, reason = "a build script may panic")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn main() {
     ship_scenarios();
     let (commit, date) = commit().or_else(packaged_commit).unwrap_or_default();
     println!("cargo:rustc-env=ZKLOCKBENCH_COMMIT={commit}");
-    // How `--version` names it, as rustc does: (6bfd26b48f2a 2026-11-29).
+    // Format of `rustc --version`, e.g. (6bfd26b48f2a 2026-11-29).
     let built_from = [commit, date].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     println!("cargo:rustc-env=ZKLOCKBENCH_BUILT_FROM={built_from}");
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
@@ -21,25 +21,24 @@ fn main() {
     }
 }
 
-/// Writes the list of scenario files, named without their extension, for the program to include.
+/// Generates the list of built-in scenarios, named by their paths without the extension.
 fn ship_scenarios() {
-    let root =
-        PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("scenarios");
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"))
+        .join("scenarios");
     let mut files = Vec::new();
     collect(&root, &mut files);
     files.sort();
-    let mut list = String::from(
-        "/// Every scenario of the directory `scenarios`.\npub const SHIPPED: &[Shipped] = &[\n",
-    );
+    let mut list =
+        String::from("/// Scenarios of the directory `scenarios`.\npub const SHIPPED: &[Shipped] = &[\n");
     for file in files {
-        let name = file.strip_prefix(&root).expect("it lies there").with_extension("");
-        let name = name.to_str().expect("names of scenarios are text").replace('\\', "/");
+        let name = file.strip_prefix(&root).expect("the file is below the root").with_extension("");
+        let name = name.to_str().expect("scenario paths are UTF-8").replace('\\', "/");
         writeln!(list, "    Shipped {{ name: {name:?}, text: include_str!({file:?}) }},")
-            .expect("a string takes it");
+            .expect("writing to a string cannot fail");
     }
     list.push_str("];\n");
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    std::fs::write(out.join("scenarios.rs"), list).expect("cargo's directory can be written to");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    std::fs::write(out.join("scenarios.rs"), list).expect("OUT_DIR is writable");
 }
 
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
@@ -53,8 +52,8 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The commit, with `-dirty` where tracked files differ from it, and its date; `None` outside a checkout of this repository. A
-/// package of these sources may be unpacked inside another repository, whose commit says nothing about them.
+/// Commit, with `-dirty` if tracked files were changed, and its date; `None` outside a checkout. The sources
+/// may lie inside another repository, whose commit would be wrong.
 fn commit() -> Option<(String, String)> {
     if !git(&["rev-parse", "--show-prefix"])?.is_empty() || Path::new(PACKAGED).exists() {
         return None;
@@ -68,7 +67,7 @@ fn commit() -> Option<(String, String)> {
 /// File in which `cargo package` and `scripts/package` record the commit.
 const PACKAGED: &str = ".cargo_vcs_info.json";
 
-/// The commit that a package was made from, and its date, which cargo does not record.
+/// Commit of a package and its date; the date is empty if cargo made the package.
 fn packaged_commit() -> Option<(String, String)> {
     let text = std::fs::read_to_string(PACKAGED).ok()?;
     let field =

@@ -1,31 +1,31 @@
-//! The cost of measuring: compares the throughput of `predecessor-watch` in a trial with that of the same requests in a
-//! bare loop, which counts only acquisitions.
+//! The cost of measuring: compares the throughput of `predecessor-watch` in a trial with that of a bare loop
+//! with the same requests, which counts only acquisitions.
 //!
 //! ```text
 //! cargo bench --bench overhead
 //! cargo bench --bench overhead -- --rounds 20 --seconds 5 --contenders 50
 //! ```
 //!
-//! In every round, a bare loop and a trial run at the same time on the same ensemble, each with its own process,
-//! sessions and lock. They are compared over the trial's measured phase, so that disturbances of the machine affect
-//! both. When they ran one after the other, they differed by more than the limit merely because time had passed. Then
-//! two bare loops run side by side in the same way, to show the noise. The 95 % interval of the median over the rounds
-//! decides the verdict, which is unknown if the interval contains the limit. Before the first round, the bare loop runs
-//! for a while, because new servers are slow until their code is compiled.
+//! In every round, a bare loop and a trial run at the same time on the same ensemble, each with its own
+//! process, sessions and lock. They are compared over the trial's measured phase, so that disturbances of the
+//! machine affect both. Run one after the other, two equal loops would differ by more than the limit. Then
+//! two bare loops run concurrently in the same way, to show the noise. The verdict depends on the 95 %
+//! interval of the median over the rounds, and is unknown if the interval contains the limit. Before the
+//! first round, a bare loop runs for a while, because new servers are slow until their code is compiled.
 //!
 //! All sessions of both sides are on the same server, because a session on the leader is faster.
 //!
-//! The cost includes everything that the suite adds, not only recording: deadlines, cancellation, the exclusion check,
+//! The cost includes everything that the suite adds: recording, deadlines, cancellation, the exclusion check,
 //! attribution.
 //!
-//! The ensemble has three servers, which are started for this benchmark with their data in memory if possible, because
-//! the generator's share of a handoff is largest without fsync. `--connect` or `ZKLOCKBENCH_CONNECT` names another
-//! ensemble.
+//! By default, starts an ensemble of three servers for this benchmark, with data in memory if possible,
+//! because the generator's share of a handoff is largest without fsync. `--connect` or `ZKLOCKBENCH_CONNECT`
+//! names another ensemble.
 //!
 //! The exit code is 1 if the cost exceeds the limit, 4 if the result is inconclusive, and 3 if the ensemble cannot be
 //! used.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output is a table")]
 
 #[path = "overhead/bare.rs"]
 mod bare;
@@ -62,23 +62,23 @@ pub struct Args {
     /// Use this ensemble
     #[arg(long, env = "ZKLOCKBENCH_CONNECT")]
     connect: Option<String>,
-    /// Rounds, each of a bare loop beside a trial, and of two bare loops
+    /// Number of rounds, each with a bare loop and a trial, and then two bare loops
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Measured seconds of each loop and trial
+    /// Measured time of each loop and trial, in seconds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Seconds of the bare loop before the first round
+    /// Time of the bare loop before the first round, in seconds
     #[arg(long, default_value_t = 15)]
     settle: u64,
-    /// Contenders
+    /// Number of contenders
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     contenders: u32,
-    /// Generator threads
+    /// Number of generator threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
-    /// Microseconds that the first of the two bare loops wastes before each release, to check that the comparison
-    /// notices
+    /// Delay of the first of two bare loops before each release, in microseconds, to check that the
+    /// comparison detects it
     #[arg(long, default_value_t = 0)]
     handicap_us: u64,
     /// Run only a bare loop
@@ -95,7 +95,7 @@ impl Args {
     }
 }
 
-/// One round: a bare loop beside a trial, and two bare loops.
+/// Results of one round: a bare loop with a trial, and two bare loops.
 struct Round {
     bare: Side,
     trial: Side,
@@ -157,7 +157,7 @@ async fn run(args: &Args, world: &World) -> Result<Vec<Round>, Error> {
     Ok(rounds)
 }
 
-/// Runs a bare loop beside a trial, and compares them over the trial's measured phase.
+/// Runs a bare loop and a trial concurrently, and compares them over the trial's measured phase.
 async fn beside_a_trial(
     args: &Args,
     world: &World,
@@ -187,7 +187,7 @@ async fn beside_a_trial(
     Ok((Side::between(&begin, &end), trial))
 }
 
-/// Runs two bare loops beside each other.
+/// Runs two bare loops concurrently.
 async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], Error> {
     let handicap = Duration::from_micros(args.handicap_us);
     let mut pair = [
@@ -207,10 +207,10 @@ async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], E
     for one in pair {
         world.end(one).await?;
     }
-    <[Side; 2]>::try_from(sides).map_err(|_| Error::environment("two loops have two sides"))
+    <[Side; 2]>::try_from(sides).map_err(|_| Error::environment("a loop is missing"))
 }
 
-/// An incomplete trial cannot be compared.
+/// Number of acquisitions of a trial; an error if the trial is incomplete.
 fn acquired(trial: &Trial) -> Result<u64, Error> {
     match (&trial.cut_short, trial.measured.acquired()) {
         (None, acquired @ 1..) if trial.errors.is_empty() => Ok(acquired),
@@ -219,12 +219,12 @@ fn acquired(trial: &Trial) -> Result<u64, Error> {
 }
 
 impl Round {
-    /// Ratio of the trial to the bare loop beside it.
+    /// Throughput of the trial divided by that of the concurrent bare loop.
     fn ratio(&self) -> f64 {
         self.trial.throughput / self.bare.throughput
     }
 
-    /// Ratio of one bare loop to the other.
+    /// Throughput of one bare loop divided by that of the other.
     fn noise(&self) -> f64 {
         self.twins[0].throughput / self.twins[1].throughput
     }
@@ -243,13 +243,13 @@ fn print_round(number: usize, round: &Round) {
 
 type Figure = fn(&Side) -> f64;
 
-/// The processor time varies less than the throughput, and shows where a cost comes from.
+/// Metrics of a side. The processor time varies less than the throughput, and shows the source of a cost.
 const FIGURES: [(&str, Figure); 2] = [
     ("acquisitions per second", |side| side.throughput),
-    ("µs of the generator's processor time an acquisition", |side| side.cpu_us),
+    ("µs of the generator's processor time per acquisition", |side| side.cpu_us),
 ];
 
-/// Prints the result of all rounds; returns the verdict on the limit.
+/// Prints the result of all rounds and returns the verdict.
 fn judge(rounds: &[Round]) -> Verdict {
     let ratios: Vec<f64> = rounds.iter().map(Round::ratio).collect();
     let noise: Vec<f64> = rounds.iter().map(Round::noise).collect();
@@ -275,7 +275,7 @@ fn judge(rounds: &[Round]) -> Verdict {
     verdict
 }
 
-/// The verdict by an interval of trial / bare.
+/// Verdict for an interval of the ratio trial / bare.
 fn verdict(low: f64, high: f64) -> Verdict {
     let least = 1.0 - LIMIT;
     if low >= least {
@@ -283,9 +283,7 @@ fn verdict(low: f64, high: f64) -> Verdict {
     } else if high < least {
         Verdict::Violated(vec!["the whole interval is below the limit".into()])
     } else {
-        Verdict::Unknown(vec![
-            "the interval holds the limit: more rounds, or a quieter machine, would tell".into(),
-        ])
+        Verdict::Unknown(vec!["the interval contains the limit: use more rounds or a quieter machine".into()])
     }
 }
 
@@ -295,12 +293,11 @@ fn span(values: &[f64]) -> String {
     format!("{low:.4} to {high:.4}")
 }
 
-/// The median; NaN without values.
 fn median(values: &[f64]) -> f64 {
     Spread::of(values.iter().copied()).map_or(f64::NAN, |spread| spread.median)
 }
 
-/// The 95 % interval of the median, by resampling the rounds.
+/// 95 % bootstrap interval of the median over the rounds.
 fn interval(values: &[f64]) -> (f64, f64) {
     if values.is_empty() {
         return (f64::NAN, f64::NAN);

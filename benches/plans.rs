@@ -1,17 +1,17 @@
-//! Checks the predictions of `plan`: it predicts loads that it has not measured before, and each answer is verified by
-//! running that load.
+//! Checks the predictions of `plan`: plans random loads that were not measured before, and verifies each
+//! answer by running the load.
 //!
 //! ```text
 //! cargo bench --bench plans
 //! cargo bench --bench plans -- --loads 3 --seed 7 --every-strategy
 //! ```
 //!
-//! The seed determines the loads: low and high utilisation, one lock and many locks, bursts, and long holds. Each plan
-//! first measures what it needs, for one of three strategies alternately or for all of them. This takes about five
-//! minutes for each load and strategy. Nine in ten of the verified medians, 99th percentiles and throughputs must lie
-//! within the predicted interval. The exit code is 1 if fewer do, and 4 if too few were verified for a decision.
+//! The seed determines the loads: low and high utilisation, one lock and many, bursts, and long holds. Each
+//! plan first measures what it needs, for one of three strategies in turns or for all, in about five minutes
+//! per load and strategy. Nine in ten of the verified metrics must lie within the predicted interval. The
+//! exit code is 1 if fewer do, and 4 if too few were verified.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output is a table")]
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -26,22 +26,23 @@ use zklockbench_core::verdict::Verdict;
 
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 const CLIENTS: &str = "100";
-/// Figures verified for each load and strategy. Twenty thousand arrivals are too few for the 99.9th percentile.
+/// Metrics verified for each load and strategy. Twenty thousand arrivals are too few for the 99.9th
+/// percentile.
 const FIGURES: [&str; 3] = ["wait.p50", "wait.p99", "throughput"];
 
 /// Verifies the predictions of `plan` for random loads.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How many loads
+    /// Number of loads
     #[arg(long, default_value_t = 10)]
     loads: usize,
-    /// Seed that determines them
+    /// Seed of the loads
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Verify every load with each strategy
     #[arg(long)]
     every_strategy: bool,
-    /// Where the plans' directories go; removed at the end if not given
+    /// Directory for the plans; by default, a temporary one
     #[arg(long)]
     out: Option<std::path::PathBuf>,
     /// Passed by cargo
@@ -131,7 +132,7 @@ fn main() -> ExitCode {
         };
         for answer in &plan.answers {
             if let Verdict::Unknown(why) = &answer.verdict {
-                println!("   {}: not known: {}", answer.strategy, why.join("; "));
+                println!("   {}: unknown: {}", answer.strategy, why.join("; "));
             }
         }
         for verified in &plan.verifications {
@@ -162,7 +163,7 @@ fn main() -> ExitCode {
         silent += usize::from(plan.verifications.is_empty());
     }
     println!(
-        "{inside} of {all} inside; {reproduced} reproduced by the observed service; {silent} loads not verified"
+        "{inside} of {all} inside; {reproduced} reproduced from the observed service; {silent} loads not verified"
     );
     ExitCode::from(match 10 * inside >= 9 * all {
         _ if all < FIGURES.len() * args.loads.div_ceil(2) => Exit::Unknown as u8,

@@ -1,22 +1,22 @@
-//! Checks that the waits of an open load agree with queueing theory. Poisson arrivals at many equal locks are compared
-//! with the formula of Pollaczek and Khinchine, with the rate, the mean and the second moment of the service from the
-//! same trial.
+//! Checks that the waits of an open load agree with queueing theory. Compares Poisson arrivals at many equal
+//! locks with the Pollaczek–Khinchine formula, using the rate and the mean and second moment of the service
+//! from the same trial.
 //!
 //! ```text
 //! cargo bench --bench queueing
 //! cargo bench --bench queueing -- --arrivals 40000 --locks 20
 //! ```
 //!
-//! A lock serves one request at a time; its service is the hold and the handoff to the next contender. A request that
-//! finds the lock free waits for an uncontended acquire instead, which is added for the share of such requests. The
-//! generator's own lateness is part of every wait, so it is added, too. The limits are 10 % up to 70 % utilisation and
-//! 20 % at 80 %, with at least 20,000 arrivals; fewer would be inconclusive.
+//! A lock serves one request at a time; its service time is the hold plus the handoff to the next contender.
+//! A request that finds the lock free waits for an uncontended acquire instead, which is added for the share
+//! of such requests. The generator's lateness is part of every wait, so it is also added. The limits are 10 %
+//! up to 70 % utilisation and 20 % at 80 %, with at least 20,000 arrivals; fewer are inconclusive.
 //!
 //! The ensemble has three servers with their data in memory, started for this benchmark, unless `--connect` or
 //! `ZKLOCKBENCH_CONNECT` names another one. This takes about eight minutes. The exit code is 1 if a mean wait is
 //! outside its limit, 4 if a trial is inconclusive, and 3 if the ensemble cannot be used.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output is a table")]
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,10 +37,10 @@ const STRATEGY: &str = "predecessor-watch";
 const MEMORY: &str = "/dev/shm";
 /// Utilisations, and the largest deviation of the mean wait from the formula at each.
 const LIMITS: [(f64, f64); 4] = [(0.3, 0.1), (0.5, 0.1), (0.7, 0.1), (0.8, 0.2)];
-/// Assumed time of a handoff before any was measured.
+/// Assumed handoff time until the first trial has measured it.
 const HANDOFF_S: f64 = 0.004;
 
-/// Compares mean waits with the formula of Pollaczek and Khinchine.
+/// Compares mean waits with the Pollaczek–Khinchine formula.
 #[derive(Debug, Clone, Parser)]
 struct Args {
     /// Use this ensemble
@@ -150,7 +150,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
     })
 }
 
-/// The trial with this utilisation of each lock.
+/// Specification of a trial with this utilisation of each lock.
 fn spec(args: &Args, hold: &str, utilisation: f64, handoff_s: f64, index: usize) -> Result<TrialSpec, Error> {
     let mean_ms = args.hold_ms;
     let rate = f64::from(args.locks) * utilisation / (f64::from(mean_ms) / 1e3 + handoff_s);
@@ -173,7 +173,7 @@ fn spec(args: &Args, hold: &str, utilisation: f64, handoff_s: f64, index: usize)
     Ok(spec)
 }
 
-/// Measurements of a trial, and the result of the formula for them.
+/// Measurements of a trial, and the formula's result for them.
 struct Found {
     arrivals: u64,
     utilisation: f64,

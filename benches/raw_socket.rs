@@ -1,16 +1,16 @@
-//! The cost of the client: compares the requests per second of one session, one after the other, with the same requests
-//! on a plain socket.
+//! The cost of the client: compares the rate of sequential requests of one session with that of the same
+//! requests on a plain socket.
 //!
 //! ```text
 //! cargo bench --bench raw_socket
 //! ```
 //!
-//! Both sides use the same server alternately, and the median of the ratios counts. `ZKLOCKBENCH_CONNECT` names a
-//! server; without it, one is started with its data in memory.
+//! Both sides alternate on the same server, and the median of the ratios counts. `ZKLOCKBENCH_CONNECT` names
+//! a server; by default, one is started with its data in memory.
 //!
 //! The exit code is 1 if the session is slower than the limit allows, and 3 if no server can be used.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a table is what it is for")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output is a table")]
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Ok(connect) => Ok((connect, None)),
         Err(_) => runtime.block_on(start()).map(|local| (local.connect(), Some(local))),
     };
-    // `_local` ends the server when it is dropped.
+    // `_local` ends the server when dropped.
     let (connect, _local) = match local {
         Ok(local) => local,
         Err(error) => return failed(&error),
@@ -65,7 +65,7 @@ async fn start() -> Result<Local, Error> {
     Local::start(&spec, &installation).await
 }
 
-/// Median of the session's rate as a share of the socket's in each round.
+/// Median ratio of the session's rate to the socket's rate.
 fn compared(server: &str) -> Result<f64, Error> {
     let mut socket =
         Socket::open(server).map_err(|error| Error::environment(format!("{server}: {error}")))?;
@@ -98,7 +98,7 @@ async fn session_rate(server: &str) -> Result<f64, Error> {
     Ok(rate)
 }
 
-/// A session implemented directly on a socket: it connects, and then only reads.
+/// A session implemented directly on a socket: it connects, and then only sends reads.
 struct Socket(TcpStream);
 
 impl Socket {

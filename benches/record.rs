@@ -1,14 +1,14 @@
 //! The cost of recording: nanoseconds and allocations per sample on a recorder.
 //!
-//! It measures one sample, one count, a sample including the reading of the clock, and everything that session and
-//! contender record for one contended acquisition of `predecessor-watch`. Each round repeats its work often enough for
-//! the clock's resolution. The median over the rounds is compared with the limit, because other work of the machine
-//! disturbs single rounds.
+//! Measures one sample, one count, a sample including the reading of the clock, and everything that a session
+//! and a contender record for one contended acquisition of `predecessor-watch`. Each round repeats its work
+//! often enough for the clock's resolution. The median over the rounds is compared with the limit, because
+//! other load on the machine disturbs single rounds.
 //!
 //! The exit code is 1 if a sample exceeds the limit or allocates.
 
-#![allow(clippy::print_stdout, reason = "a table is what it is for")]
-#![allow(clippy::disallowed_methods, reason = "what is timed here is the recording itself")]
+#![allow(clippy::print_stdout, reason = "the output is a table")]
+#![allow(clippy::disallowed_methods, reason = "the recording itself is timed")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -28,15 +28,12 @@ const WARM_UP_ROUNDS: usize = 50;
 /// Length of a typical trial.
 const TIMELINE_SECONDS: usize = 60;
 
-/// Counts every allocation and passes it on to the system.
+/// Counts every allocation and forwards it to the system allocator.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-#[allow(
-    unsafe_code,
-    reason = "an allocator can be written in no other way; each call is handed on unchanged"
-)]
+#[allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait; each call is forwarded unchanged")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -84,12 +81,12 @@ fn main() -> ExitCode {
     if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Checks that the counter counts; otherwise it would prove nothing.
+/// Checks the counter itself, without which a result of zero would prove nothing.
 fn counter_counts() -> Result<(), String> {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     drop(black_box(Box::new(black_box(1_u64))));
     match ALLOCATIONS.load(Ordering::Relaxed) - before {
-        0 => Err("the counting allocator does not see allocations".to_owned()),
+        0 => Err("the counting allocator does not count allocations".to_owned()),
         _ => Ok(()),
     }
 }
@@ -126,7 +123,7 @@ fn round(work: &Work, recorder: &mut ThreadRecorder, now: &mut Stamp) -> f64 {
     begin.elapsed().as_secs_f64() * 1e9 / samples
 }
 
-/// Latencies that spread over the histogram, so that its cells are not always in the nearest cache.
+/// Latencies spread over the histogram, so that its cells are not always in the nearest cache.
 fn spread(now: Stamp) -> u64 {
     now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
 }
@@ -144,9 +141,9 @@ fn count(recorder: &mut ThreadRecorder, now: Stamp) {
     recorder.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
 }
 
-/// Number of samples that [`acquisition`] records: for each of five requests, its sending, two latencies and the reply;
-/// for the two lists, the names; for the notification, its count, its second, its lag and its latency; for the acquire,
-/// the wait, handoff, outcome and second; for the hold and the release, the overshoot, count and release.
+/// Number of samples recorded by [`acquisition`]: per request (5), the send, two latencies and the reply; per
+/// list (2), the names; per notification, the count, second, lag and latency; for the acquire, the wait,
+/// handoff, outcome and second; for the hold and the release, the overshoot, count and latency.
 const ACQUISITION_SAMPLES: u64 = 5 * 5 + 2 + 4 + 4 + 3;
 
 fn acquisition(recorder: &mut ThreadRecorder, now: Stamp) {

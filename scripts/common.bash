@@ -18,7 +18,7 @@ wants_directory() {
     esac
 }
 
-# Reports something missing in the environment: exit code 3, as in the program itself.
+# Reports a problem with the environment and exits with 3, like the program itself.
 environment_error() {
     say "error: $*"
     exit 3
@@ -27,7 +27,7 @@ environment_error() {
 # A field that all packages of the workspace share, e.g. version; empty if there is none.
 package_field() { sed -n '/^\[workspace.package\]/,/^$/ s/^'"$1"' = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
-# Whether version $1 is at least version $2.
+# Returns whether version $1 is at least version $2.
 at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]
 }
@@ -57,9 +57,8 @@ release_version() {
 
 processors() { nproc 2>/dev/null || sysctl -n hw.ncpu; }
 
-# Packages of the image that scripts/base-image builds. Debian's package `zookeeper` would install a complete desktop Java; a server
-# only needs the jars.
-# shellcheck disable=SC2034  # Used by the scripts that source this.
+# Packages of the image that scripts/base-image builds. Debian's package `zookeeper` would install a complete
+# desktop Java, but a server only needs the jars.
 image_packages=(default-jre-headless libzookeeper-java libslf4j-java ca-certificates bash passwd)
 
 has_image_packages() {
@@ -69,8 +68,8 @@ has_image_packages() {
 
 rust_version_needed() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
-# Version of the cargo that would be used here; empty if there is none. Called in the repository, because rustup selects
-# a toolchain by directory.
+# Version of the cargo in use; empty if there is none. Called in the repository, because rustup selects a
+# toolchain by directory.
 cargo_version() {
     (cd -- "$root" && "${CARGO:-cargo}" --version 2>/dev/null) | sed -n 's/^cargo \([0-9.]*\).*/\1/p'
 }
@@ -94,10 +93,10 @@ use_rust() {
     export RUSTUP_TOOLCHAIN=stable
 }
 
-# Runs cargo in the repository, wherever the script was called.
+# Runs cargo in the repository, from any working directory.
 cargo_here() { (cd -- "$root" && "${CARGO:-cargo}" "$@"); }
 
-# Cargo's target directory, however it is configured.
+# Cargo's target directory.
 target_directory() {
     cargo_here metadata --locked --no-deps --format-version 1 |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
@@ -110,5 +109,5 @@ program_to_measure_with() {
     printf '%s\n' "$program"
 }
 
-# Fails unless jq is installed, which scripts use to read results.
+# Fails unless jq is installed, which reads results.
 needs_jq() { command -v jq >/dev/null || environment_error "jq is missing: apt-get install jq"; }

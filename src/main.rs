@@ -1,18 +1,18 @@
-//! The binary: parse, run, map the outcome to an exit code.
+//! The `zklockbench` binary.
 
 fn main() -> std::process::ExitCode {
     give_long_blocks_back();
     zklockbench::cli::main()
 }
 
-/// Makes glibc's allocator return each large block to the system when it is freed. By default, it stops doing so after
-/// freeing the first block, and then uses its heap, which the lists of a long queue fragment: 10,000 contenders of
-/// `predecessor-watch`, each briefly with a list of 160 kB, took 950 MB, of which 450 were in use.
+/// Makes glibc return each freed block of at least 64 KiB to the system. By default, glibc raises this limit
+/// after the first freed block, and the child lists of a long queue then fragment its heap: 10,000 contenders
+/// of `predecessor-watch` took 950 MB, of which 450 MB were in use.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[allow(unsafe_code, reason = "a C function")]
+#[allow(unsafe_code, reason = "`mallopt` is a C function")]
 fn give_long_blocks_back() {
     const LONG: libc::c_int = 64 << 10;
-    // SAFETY: sets a number, before there is another thread.
+    // SAFETY: `mallopt` only sets a parameter, and no other thread is running yet.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LONG) };
 }
 

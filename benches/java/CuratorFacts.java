@@ -25,17 +25,17 @@ import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.KeeperException;
 
 /**
- * Observes behaviour of Apache Curator that articles make claims about: how many watches remain on the servers when its locks and
- * its API remove them; what another client sees of a queue of its mutex, and the effect of a node that another client deletes.
+ * Observes Apache Curator for claims of articles: the number of watches that remain on the servers after its locks and its API
+ * removed them, the queue of its mutex as listed by another client, and the effect of a node deleted by another client.
  *
- * <p>Each step with watches sets one and asks for its removal in one way; the servers' own count of watches (mntr) is read
- * before, while it is set, and after. One line of JSON goes to stdout. No other client may use the ensemble meanwhile.
+ * <p>Each watch step sets a watch and requests its removal in one way. The servers' watch counts (mntr) are read before, while
+ * the watch is set, and after. One line of JSON goes to stdout. No other client may use the ensemble meanwhile.
  *
  * <p>Argument: connect string. Exit codes: 0 measured, 2 bad usage, 3 could not be measured.
  */
 public final class CuratorFacts {
     private static final int SESSION_TIMEOUT_MS = 20_000;
-    /** Longer than removals in the background and updates of the servers' counts take. */
+    /** Time for background removals and for updates of the servers' counts. */
     private static final long SETTLES_MS = 500;
 
     private final String connect;
@@ -110,11 +110,11 @@ public final class CuratorFacts {
         long set = watches();
         removal.ask();
         keep(name, before, set, watches());
-        // A change triggers the remaining watches, so that the next step begins without any.
+        // A change triggers all remaining watches, so that the next step starts without any.
         client.setData().forPath(root, new byte[0]);
     }
 
-    /** A waiter that acquired and releases the mutex, having watched a node that was deleted. */
+    /** Watches left by a waiter of the mutex whose watched node was deleted. */
     private void mutex() throws Exception {
         String path = root + "/mutex";
         InterProcessMutex first = new InterProcessMutex(client, path);
@@ -137,7 +137,7 @@ public final class CuratorFacts {
         keep("mutex", before, set, watches());
     }
 
-    /** An acquire of a semaphore sets a watch on the leases and removes it once it has a lease. */
+    /** Watches left by an acquire of a semaphore, which removes its watch on the leases once it has a lease. */
     private void semaphore() throws Exception {
         InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, root + "/semaphore", 2);
         long before = watches();
@@ -183,7 +183,7 @@ public final class CuratorFacts {
         }
     }
 
-    /** A waiter whose node another client deletes while its session is alive, before its predecessor leaves. */
+    /** A waiter whose node is deleted by another client before its predecessor leaves. */
     private void noNode() throws Exception {
         Contender without = lostItsNode(root + "/without-retries", new RetryNTimes(0, 0));
         Contender with = lostItsNode(root + "/with-retries", new RetryNTimes(3, 100));
@@ -320,6 +320,6 @@ public final class CuratorFacts {
                 }
             }
         }
-        throw new IllegalStateException(server + " does not say its " + name);
+        throw new IllegalStateException(server + " does not report " + name);
     }
 }

@@ -61,7 +61,7 @@ public final class CuratorMutexBench {
             measuredMs = Long.parseLong(args[4]);
             sessionTimeoutMs = args.length > 5 ? Integer.parseInt(args[5]) : DEFAULT_SESSION_TIMEOUT_MS;
             if (!root.matches("(/[^/]+)+") || contenders < 1 || warmUpMs < 0 || measuredMs < 1) {
-                throw new IllegalArgumentException("the root is /name, and there is at least one contender");
+                throw new IllegalArgumentException("the root is /name, with at least one contender");
             }
         }
     }
@@ -210,12 +210,12 @@ public final class CuratorMutexBench {
             client.delete().deletingChildrenIfNeeded().forPath(lock);
             client.delete().forPath(question.root);
         } catch (KeeperException.NoNodeException | KeeperException.NotEmptyException fine) {
-            // The servers remove empty containers themselves, sometimes earlier than this.
+            // The servers may have removed the empty container already.
         }
         clients.forEach(CuratorFramework::close);
     }
 
-    /** A contender. Its waits are private until it has ended, so nothing is shared while it runs. */
+    /** A contender. It shares nothing while it runs; its waits are read after it has ended. */
     private final class Contender extends Thread {
         private final InterProcessMutex mutex;
         private long[] waitsNs = new long[4096];

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares Java's InterProcessMutex with itself behind drivers/curator, which shows the cost of the pipe without a hold.
 
-Both run all the time on one ensemble, each with its own lock, and alternate every two seconds while the other is paused by
-SIGSTOP (their sessions last for 20 s). A drift of the host, the servers or a compiler therefore affects both. The number of
-acquisitions in a turn is read from the servers: each creates and deletes one node, and the directory's `cversion` counts both.
+Both run on one ensemble, each with its own lock. They alternate every two seconds, while the other is paused by SIGSTOP (with
+session timeouts of 20 s), so that drifts of the host, the servers or a compiler affect both. The number of acquisitions is read
+from the servers: each creates and deletes one node, and the directory's `cversion` counts both.
 
-If servers and load share the processors, time used by the driver is missing elsewhere. `--delay` makes the servers so remote
-that no process waits for a processor.
+If servers and load share the processors, processor time of the driver slows down the rest. `--delay` makes the servers so
+remote that no process waits for a processor.
 """
 
 import argparse
@@ -33,9 +33,9 @@ ROOT = compare.HERE.parent.parent
 CONFIDENCE = 0.95
 PAIRS_FOR_INTERVAL = 5
 TURN_S = 2.0
-# Start of a turn that is not counted: queues form again, caches fill.
+# Start of each turn that is not counted, while queues form again and caches fill.
 SETTLE_S = 0.3
-# Flags of drivers/curator/run, for both.
+# Flags of drivers/curator/run, used for both.
 JAVA_FLAGS = "-XX:+UseSerialGC -Xss512k"
 # Longer than any comparison.
 ENDLESS_S = 100_000
@@ -77,10 +77,10 @@ class Side:
             if found := queue_below(self.zookeeper, root):
                 return found
             time.sleep(0.2)
-        raise compare.NotMeasured(f"{self.name} has not begun: {self.log.read_text().strip()[-2000:]}")
+        raise compare.NotMeasured(f"{self.name} did not start: {self.log.read_text().strip()[-2000:]}")
 
     def turn(self, seconds):
-        """Runs it for that long; returns acquisitions per second and processor seconds per acquisition."""
+        """Runs the side for `seconds`; returns acquisitions per second and processor seconds per acquisition."""
         self.signal(signal.SIGCONT)
         time.sleep(SETTLE_S)
         before, cpu_before, began = self.acquired(), self.cpu_s(), time.monotonic()
@@ -95,7 +95,7 @@ class Side:
         return self.zookeeper.exists(self.directory).cversion / 2
 
     def cpu_s(self):
-        """Processor time of all its processes, including threads that have ended."""
+        """Processor time of all its processes, including ended threads."""
         fields = [pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self.pids]
         return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS_PER_S
 
@@ -165,7 +165,7 @@ def measure(args, scratch):
 
 
 def far_away(connect, delay_s):
-    """Addresses that reach the servers with that delay each way, and the process that adds it."""
+    """Addresses of relays that add the delay each way, and the relays' process."""
     here, there = multiprocessing.Pipe()
     process = multiprocessing.Process(target=lambda: asyncio.run(relay(connect.split(","), delay_s, there)), daemon=True)
     process.start()
@@ -227,8 +227,8 @@ def report(args, pairs):
     print(f"{args.contenders} contenders, zero hold{away}, {len(pairs)} pairs of turns of {TURN_S:.0f} s\n")
     for name in (BARE, DRIVEN):
         pace, cpu = (statistics.median(pair[name][part] for pair in pairs) for part in (0, 1))
-        print(f"{name:<14} {pace:8.1f} acquisitions a second, {cpu * 1e3:.3f} ms of processor time each")
-    print(f"\nby driver: {mean(paces):.3f} times as many, {CONFIDENCE:.0%} interval {low:.3f} to {high:.3f}")
+        print(f"{name:<14} {pace:8.1f} acquisitions per second, {cpu * 1e3:.3f} ms of processor time each")
+    print(f"\nby driver: {mean(paces):.3f} times the bare loop's rate, {CONFIDENCE:.0%} interval {low:.3f} to {high:.3f}")
     return 0
 
 
@@ -247,7 +247,7 @@ def interval(ratios):
 
 
 def student(freedom):
-    """The two-sided 95 % quantile of Student's t, by its expansion in 1/freedom; exact to 0.3 % from 4 degrees on."""
+    """The two-sided 95 % quantile of Student's t, by its expansion in 1/freedom; exact to 0.3 % with 4 or more degrees."""
     normal = statistics.NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
     terms = [
         normal,

@@ -2,9 +2,9 @@
 """Runs Java's InterProcessMutex and the suite's curator-mutex alternately and compares their costs.
 
 Both use the same ensemble, contenders, warm-up and measured phase; each contender has its own session.
-Processor time is that of the measured phase, as each process reads it from the system. Memory is the largest
-resident set of the whole process, read from outside in the same way for both. Ratios are formed within a round,
-because a shared machine drifts between rounds, and show how many times better the suite's lock is.
+Processor time covers the measured phase, as each process reads it from the system. Memory is the process's largest
+resident set, read from outside. Ratios are computed per round, because a shared machine drifts between rounds. They
+show how many times better the suite's lock is.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 JARS = pathlib.Path("/usr/share/java")
-# The manifests of Curator's jars name all others. slf4j-nop discards the log.
+# The manifest of each Curator jar names its dependencies. slf4j-nop discards the log.
 CLASS_PATH = [JARS / "curator-recipes.jar", JARS / "slf4j-nop.jar"]
 # Best flags for Java under this load; see README.md in this directory.
 JAVA_FLAGS = "-XX:+UseSerialGC -Xmx64m"
@@ -63,7 +63,7 @@ def arguments():
     parser.add_argument("--warm-up", type=positive, default=10, metavar="SECONDS")
     parser.add_argument("--measure", type=positive, default=20, metavar="SECONDS")
     parser.add_argument("--java-flags", default=JAVA_FLAGS, metavar="FLAGS", help=f"default: {JAVA_FLAGS}")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="print the metrics as JSON instead of a table")
     args = parser.parse_args()
     args.program = str(pathlib.Path(args.program).resolve())
     return args
@@ -82,7 +82,7 @@ def positive(text):
 def measure(args, scratch):
     compile_java(scratch)
     with Ensemble(args, scratch) as connect:
-        # The servers' own JVMs also need a warm-up, otherwise the first side would be slower.
+        # The servers' JVMs also need a warm-up; otherwise the first side would be slower.
         note("warming the ensemble up")
         run_java(args, scratch, connect, warm_up_s=0)
         rounds = []
@@ -115,7 +115,7 @@ def java_program(name):
 
 
 class Ensemble:
-    """The given ensemble, or one that is started for the comparison."""
+    """The given ensemble, or one started for the comparison."""
 
     def __init__(self, args, scratch):
         self.program, self.connect = args.program, args.connect
@@ -153,7 +153,7 @@ def run_ours(args, scratch, connect, number):
     command += ["--connect", connect, "--out", str(out), "--run-id", name]
     command += ["--contenders", str(args.contenders), "--duration", f"{args.measure}s"]
     command += ["--set", f'warm_up="{args.warm_up}s"', "--set", f'session_timeout="{SESSION_TIMEOUT_MS}ms"']
-    # 4: too few holds could have been seen to overlap, because they take no time. This does not affect the rates.
+    # Exit code 4: too little evidence of exclusion, because holds have no duration.
     _, peak = watched(command, scratch / "ours.log", (0, 4))
     trial = json.loads((out / name / "trials" / "000.json").read_text())
     if trial["errors"] or trial["health"]["invalid"]:
@@ -192,7 +192,7 @@ def watched(command, log, good=(0,)):
     if process.returncode not in good:
         raise NotMeasured(f"{command[0]} ended with {process.returncode}: {log.read_text().strip()[-2000:]}")
     if peak is None:
-        raise NotMeasured("this system does not tell how much memory a process used (no /proc)")
+        raise NotMeasured("this system does not report the memory of a process (no /proc)")
     return output.read_text(), peak
 
 
@@ -228,7 +228,7 @@ def checked(command, env=None):
 
 
 def ratios(java, ours):
-    """Ratio by which the suite's lock is better, by metric."""
+    """Factor by which the suite's lock is better, by metric."""
     better = {"more": lambda key: ours[key] / java[key], "less": lambda key: java[key] / ours[key]}
     return {key: better[which](key) for key, _, which, _ in MEASURES}
 

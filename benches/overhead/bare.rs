@@ -1,7 +1,5 @@
-//! `predecessor-watch` directly on the client library: the same requests on the same kind of threads, counting only
-//! acquisitions.
-//!
-//! Each loop is a separate process, so that it shares nothing with the trial beside it.
+//! `predecessor-watch` directly on the client library: the same requests on the same kind of threads. It
+//! counts only acquisitions.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -36,7 +34,7 @@ pub struct Loop {
     pub handicap: Duration,
 }
 
-/// State shared by the contenders and their starter.
+/// State shared by the contenders and the thread that starts them.
 #[derive(Debug, Default)]
 struct Board {
     connected: AtomicUsize,
@@ -56,7 +54,8 @@ pub struct Running {
 impl Running {
     /// Starts the loop; returns once all its sessions are open.
     ///
-    /// # Errors If the process cannot be started, or a session cannot be opened.
+    /// # Errors
+    /// The process cannot be started, or a session cannot be opened.
     pub fn start(run: &Loop) -> Result<Self, Error> {
         let json = serde_json::to_string(run).map_err(|error| failed(&error))?;
         let program = std::env::current_exe().map_err(|error| failed(&error))?;
@@ -74,11 +73,11 @@ impl Running {
         Ok(running)
     }
 
-    /// Number of acquisitions so far, and the processor time for them.
+    /// Number of acquisitions so far, and their processor time.
     ///
     /// # Errors
     ///
-    /// If the loop has ended.
+    /// The loop has ended.
     pub fn moment(&mut self) -> Result<Moment, Error> {
         self.questions.write_all(b"\n").map_err(|error| failed(&error))?;
         let answer = self.answer()?;
@@ -100,7 +99,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// If a session or a request failed, so that nothing can be compared.
+    /// A session or a request failed, so the comparison is invalid.
     pub fn stop(mut self) -> Result<(), Error> {
         drop(self.questions);
         let status = self.process.wait().map_err(|error| failed(&error))?;
@@ -112,7 +111,8 @@ fn failed(why: &dyn std::fmt::Display) -> Error {
     Error::environment(format!("the bare loop failed: {why}"))
 }
 
-/// Runs a loop in this process until its input ends, and answers every line with the data for [`Running::moment`].
+/// Runs a loop in this process until its input ends, and answers every line with the data for
+/// [`Running::moment`].
 ///
 /// # Errors
 /// The first failure of a session or a request.
@@ -178,7 +178,7 @@ fn waste(time: Duration) {
     }
 }
 
-/// Joins the queue and waits until no node is ahead; returns the own node.
+/// Joins the queue and waits until no node is ahead; returns the contender's node.
 async fn acquire(client: &Client, lock: &str) -> Result<String, ClientError> {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let prefix = format!("{lock}/n-");
@@ -196,7 +196,7 @@ async fn acquire(client: &Client, lock: &str) -> Result<String, ClientError> {
     Ok(node)
 }
 
-/// The name with the highest number below the own number.
+/// Name with the highest number below `own`.
 fn predecessor(names: &[String], own: i64) -> Option<&String> {
     let numbered = names.iter().filter_map(|name| Some((sequence_of(name)?, name)));
     numbered.filter(|(number, _)| *number < own).max_by_key(|(number, _)| *number).map(|(_, name)| name)

@@ -1,11 +1,10 @@
-//! One side of a comparison over a period: its acquisitions, and the processor time for them.
+//! One side of a comparison over a period: its acquisitions and their processor time.
 
 use zklockbench_core::clock::Stamp;
 
-/// Ticks of the kernel's processor time per second, on every Linux system.
+/// Kernel ticks of processor time per second; the same on every Linux system.
 const TICKS: f64 = 100.0;
 
-/// Result of one side.
 #[derive(Debug, Clone, Copy)]
 pub struct Side {
     /// Acquisitions per second.
@@ -14,7 +13,7 @@ pub struct Side {
     pub cpu_us: f64,
 }
 
-/// State of one side at one time.
+/// Counters of one side at one point in time.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
     pub at: Stamp,
@@ -32,7 +31,7 @@ impl Side {
     }
 }
 
-/// Processor time of this process's threads with that name; `None` if the system does not report it.
+/// Processor time of this process's threads with this name; `None` if the system does not report it.
 pub fn ticks_of(thread: &str) -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
     let read = threads.filter_map(|thread| read(&thread.path().join("stat")));

@@ -17,15 +17,14 @@ use crate::{Args, WARM_UP};
 
 const STRATEGY: &str = "predecessor-watch";
 const MEMORY: &str = "/dev/shm";
-/// Bare loops get numbers that no trial has.
+/// Number of the first bare loop, above the numbers of all trials.
 const FIRST_BARE: usize = 500;
 
 /// An ensemble with a root for this comparison.
 pub struct World {
-    /// Description of the ensemble.
     pub description: String,
     environment: Environment,
-    // Ends the servers when it is dropped.
+    // Ends the servers when dropped.
     _local: Option<Local>,
 }
 
@@ -41,12 +40,12 @@ impl World {
         let local = if args.connect.is_some() { None } else { Some(start().await?) };
         let connect = local.as_ref().map_or_else(|| args.connect.clone().unwrap_or_default(), Local::connect);
         let description = local.as_ref().map_or_else(
-            || format!("{connect} (an existing one)"),
+            || format!("{connect} (existing)"),
             |local| format!("{connect}, data in {}", local.placement()),
         );
         let servers = parse_connect(&connect)?.addresses;
-        // All sessions of both sides use one server. Otherwise, loops would differ in how many sessions are on the
-        // leader, which changes a handoff by more than the smallest relevant effect.
+        // All sessions of both sides use one server. Sessions on the leader are faster, and their share would
+        // otherwise differ between loops by more than the smallest relevant effect.
         let target = Target { connect: pinned(&connect, &servers), access: Access::default() };
         let workspace =
             Workspace::create(target.clone(), &format!("overhead-{}", std::process::id())).await?;
@@ -56,7 +55,7 @@ impl World {
             servers,
             namespace: TOP.trim_start_matches('/').to_owned(),
             threads: args.threads.into(),
-            // Additional work on the trial's side would count against it.
+            // Extra work on the trial's side would count as its cost.
             keep_awake: None,
             local: None,
             keeps_history: false,
@@ -82,7 +81,7 @@ impl World {
         Ok(TrialPlan::of(&parsed.scenario).trials)
     }
 
-    /// Runs a trial as the suite does; reports when its phases begin.
+    /// Runs a trial as the suite does; calls `phase` at the start of each phase.
     pub async fn trial(&self, spec: &TrialSpec, phase: &(dyn Fn(&str) + Sync)) -> Result<Trial, Error> {
         let entry = zklockbench_locks::find(STRATEGY)
             .ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;

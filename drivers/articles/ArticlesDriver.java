@@ -1,11 +1,12 @@
 // The articles' Java classes as contenders of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
 //
-// Each acquire is a new object of its class, as in the articles. There it connects in its constructor and closes its connection in
-// its release; the protocol's `open` and `close` do that here, so that a contender keeps its connection between locks unless the
-// class itself closes it. Then the next acquire connects, within its time. `sessions = "per-acquisition"` in a scenario opens and
-// closes one for each lock.
+// Each acquire creates a new object of its class, as in the articles. There, the constructor connects and the
+// release closes the connection. Here, the protocol's `open` and `close` do that, so a contender keeps its
+// connection between locks unless the class itself closes it; the next acquire then connects again. `sessions
+// = "per-acquisition"` in a scenario opens and closes a connection for each lock.
 //
-// No class can be cancelled. A cancelled wait is abandoned: its thread is interrupted and its connection closed.
+// No class supports cancellation. A cancelled wait is abandoned: its thread is interrupted and its connection
+// closed.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -31,7 +32,7 @@ public class ArticlesDriver {
             ObjectNode parameters = declare(locks, name, "a class of the three-strategy comparison", "fifo");
             parameters.putObject("interval").put("default", "1s").put("doc", "Time between two lists, or two checks of the flag.");
         }
-        declare(locks, "LocalLock", "the class of the article on local locks, which lets no contender in", "fifo");
+        declare(locks, "LocalLock", "the class of the article on local locks, which admits no contender", "fifo");
         return ready;
     }
 
@@ -40,7 +41,7 @@ public class ArticlesDriver {
             .put("order", order).put("lost", true);
         ObjectNode parameters = lock.putObject("parameters");
         ObjectNode directory = parameters.putObject("directory").put("default", "there")
-            .put("doc", "`missing`: the lock is a directory below the given one, which the first contenders create.");
+            .put("doc", "`missing`: the lock uses a subdirectory that the first contenders create.");
         directory.putArray("one_of").add("there").add("missing");
         return parameters;
     }
@@ -51,14 +52,14 @@ public class ArticlesDriver {
         CuratorFramework curator;
         volatile PrintedLock lock;
         boolean held;
-        /** Closes the connection of a cancelled wait; null unless one is cancelled. */
+        /** Thread that closes the connection of a cancelled wait; null without one. */
         Thread closing;
 
         Contender(int number) {
             super(number);
         }
 
-        /** A class may swallow the interrupt and go on, which only the closed connection ends. */
+        /** A class may ignore the interrupt, so the connection is closed, too. */
         @Override
         void abandon() {
             lock.abandon();
@@ -68,7 +69,7 @@ public class ArticlesDriver {
             closing.start();
         }
 
-        /** False if the acquire was cancelled before. */
+        /** Begins an acquire; false if it was cancelled before. */
         synchronized boolean begins(long acquire, PrintedLock one) {
             boolean begins = begins(acquire);
             if (begins) lock = one;
@@ -117,7 +118,7 @@ public class ArticlesDriver {
             } else {
                 super.connect(open);
             }
-            // The comparison's classes look for their connection at once, and then every 300 ms.
+            // The comparison's classes check their connection at once, and then every 300 ms.
             if (open.path("lock").asText().startsWith("ZKLock")) Thread.sleep(300);
         }
 
@@ -173,7 +174,7 @@ public class ArticlesDriver {
             }
             long granted = Protocol.now();
             if (ended(request.id)) {
-                // The next acquire must not use the connection that is being closed.
+                // The next acquire must not use the closing connection.
                 if (closing != null) closing.join();
                 closing = null;
                 Protocol.fail(request, "cancelled", "no", null);
@@ -187,7 +188,7 @@ public class ArticlesDriver {
             }
         }
 
-        /** As the articles' users: one calls the release, the other nothing, so that its node stays in the queue. */
+        /** Acts like the articles' users: only the comparison's user calls the release; ZooKeeperLock's node stays in the queue. */
         void givesUp(Request request, PrintedLock one) throws Exception {
             if (one instanceof ZooKeeperLock) {
                 Protocol.fail(request, expired ? "session" : "timeout", "no", null);
@@ -200,7 +201,7 @@ public class ArticlesDriver {
 
         void release(Request request) throws Exception {
             if (!held) {
-                Protocol.fail(request, "bad-request", "no", "it is not held");
+                Protocol.fail(request, "bad-request", "no", "the lock is not held");
                 return;
             }
             held = false;

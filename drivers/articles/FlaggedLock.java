@@ -1,6 +1,6 @@
 import org.apache.zookeeper.ZooKeeper;
 
-/** The wait of the comparison's second and third class: for a flag that a watcher sets. */
+/** The wait of the comparison's second and third class, for a flag that a watcher sets. */
 abstract class FlaggedLock extends TaskLock {
     volatile boolean acquired;
 
@@ -13,23 +13,23 @@ abstract class FlaggedLock extends TaskLock {
         check();
     }
 
-    /** Lists once, and at each event again; on the client's own thread then. */
+    /** Lists the queue, first on the caller's thread, and then on the client's thread at each event. */
     final void check() {
         if (!connected) return;
         try {
             acquired |= isFree();
         } catch (Exception error) {
             System.err.println(error);
-            // The waiting thread is not told.
+            // The waiting thread is not notified.
             disconnect();
             acquired = false;
         }
     }
 
-    /** Whether it is the first; sets a watch. */
+    /** Returns whether its node is the first; otherwise sets a watch. */
     abstract boolean isFree() throws Exception;
 
-    /** Without a node no watcher ever sets the flag. */
+    /** Polls the flag. Without a node, no watcher ever sets it. */
     @Override
     final boolean waits() {
         if (!connected) return false;

@@ -8,9 +8,9 @@ import org.apache.zookeeper.WatchedEvent;
 import org.apache.zookeeper.Watcher;
 
 /**
- * The lock of the article on what a ZooKeeper lock has to take care of: a local lock before a queue of Curator's nodes.
+ * The lock of the article on requirements of ZooKeeper locks: a local lock in front of a queue of Curator's nodes.
  *
- * `create` returns a path, a list has bare names, and the class compares the two: it never finds its node, not even alone.
+ * The class compares the path from `create` with the bare names of a list, so it never finds its node, not even alone.
  */
 final class LocalLock implements PrintedLock {
     private final CuratorFramework client;
@@ -52,7 +52,7 @@ final class LocalLock implements PrintedLock {
             } while (!own.equals(first()));
             leaves = false;
         } catch (InterruptedException error) {
-            // Inside, without a node.
+            // As in the article: the caller holds the lock, without a node.
             Thread.currentThread().interrupt();
         } finally {
             watcherLock.unlock();
@@ -83,7 +83,7 @@ final class LocalLock implements PrintedLock {
         return nodes.get(at);
     }
 
-    /** By the third part between hyphens, which is a part of the GUID. */
+    /** Sorts by the third part between hyphens, which belongs to the GUID. */
     private List<String> sorted() throws Exception {
         return client.getChildren().forPath(directory).stream().sorted(Comparator.comparing(node -> node.split("-")[2])).toList();
     }
@@ -98,13 +98,13 @@ final class LocalLock implements PrintedLock {
 
     @Override
     public void letGo() throws Exception {
-        if (!localLock.isHeldByCurrentThread()) throw new IllegalStateException("this thread does not hold it");
+        if (!localLock.isHeldByCurrentThread()) throw new IllegalStateException("this thread does not hold the lock");
         if (localLock.getHoldCount() > 1) {
             localLock.unlock();
             return;
         }
         try {
-            // Whoever's that is.
+            // As in the article, this may be another contender's node.
             client.delete().guaranteed().forPath(first());
         } finally {
             localLock.unlock();

@@ -1,13 +1,13 @@
 import org.apache.zookeeper.Watcher;
 
-/** A class that an article prints, rebuilt step by step. Connection events reach it as its client's default watcher. */
+/** A class from an article, rebuilt step by step. It receives connection events as its client's default watcher. */
 interface PrintedLock extends Watcher {
-    /** Takes the lock as the article's user does; false if the class gives up. */
+    /** Acquires the lock like the article's user; false if the class gives up. */
     boolean take() throws Exception;
 
-    /** What the article's user calls afterwards, but for closing the connection: `close` of the protocol does that. */
+    /** Releases the lock like the article's user, except for closing the connection, which the protocol's `close` does. */
     void letGo() throws Exception;
 
-    /** Ends a wait from outside, which the class itself cannot. Its thread is interrupted and its connection closed, too. */
+    /** Ends a wait, which the class itself cannot. The caller also interrupts its thread and closes its connection. */
     default void abandon() { }
 }

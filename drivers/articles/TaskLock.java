@@ -6,16 +6,16 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
 
-/** What the three classes of the three-strategy comparison have in common: their queue, their flags, their release. */
+/** Common parts of the three-strategy comparison's classes: queue, flags, release. */
 abstract class TaskLock implements PrintedLock {
     private static final String PREFIX = "temp";
 
     final ZooKeeper client;
     final String directory;
     final long intervalMillis;
-    /** Path of its node; null after any failure to create it, such as a directory that another has just made. */
+    /** Path of its node; null if the create failed, for example because another client had just created the directory. */
     String own;
-    /** Set for ever by the first Disconnected. */
+    /** Set permanently by the first Disconnected. */
     volatile boolean interrupted;
     volatile boolean connected = true;
 
@@ -34,16 +34,16 @@ abstract class TaskLock implements PrintedLock {
             own = client.create(directory + "/" + PREFIX, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL_SEQUENTIAL);
             queued();
         } catch (Exception error) {
-            // It goes on, with a connection and maybe without a node.
+            // As in the article, it continues, possibly without a node.
             System.err.println(error);
         }
         return waits();
     }
 
-    /** After its node was created. */
+    /** Called after its node was created. */
     void queued() { }
 
-    /** Whether it got the lock. */
+    /** Waits; returns whether it acquired the lock. */
     abstract boolean waits();
 
     @Override
@@ -69,14 +69,14 @@ abstract class TaskLock implements PrintedLock {
         interrupted = true;
     }
 
-    /** Of the connection, whose events each watcher gets. */
+    /** Handles connection events, which every watcher receives. */
     @Override
     public final void process(WatchedEvent event) {
         if (isBroken(event)) return;
         if (event.getType() == EventType.None) connected = true;
     }
 
-    /** Whether the event ends the wait: not only an expired session, but also a broken connection. */
+    /** Returns whether the event ends the wait: even a broken connection does. */
     final boolean isBroken(WatchedEvent event) {
         switch (event.getState()) {
             case AuthFailed, Disconnected, Expired -> interrupted = true;
@@ -87,7 +87,7 @@ abstract class TaskLock implements PrintedLock {
         return true;
     }
 
-    /** Sorts the list; an empty one counts as its own. */
+    /** Returns whether its node is the first in the list. An empty list counts as first. */
     final boolean isFirst(List<String> nodes) {
         if (nodes.isEmpty()) return true;
         nodes.sort(Comparator.comparingInt(node -> Integer.parseInt(node.substring(PREFIX.length()))));

@@ -1,13 +1,13 @@
 import java.util.List;
 import org.apache.zookeeper.ZooKeeper;
 
-/** The first class of the comparison: it lists its rivals once an interval. */
+/** The first class of the comparison, which lists the queue once per interval. */
 final class ZKLock extends TaskLock {
     ZKLock(ZooKeeper client, String directory, long intervalMillis) {
         super(client, directory, intervalMillis);
     }
 
-    /** A call within a call for each list, as printed: some ten thousand of them overflow the stack. */
+    /** Recursive, as printed: some ten thousand lists overflow the stack. */
     @Override
     boolean waits() {
         if (!connected) return false;

@@ -5,7 +5,7 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.data.Stat;
 
-/** The third class of the comparison: it watches the node before its own, and gives up if that has just gone. */
+/** The third class of the comparison, which watches the node before its own, and gives up if that node is already gone. */
 final class ZKLockThree extends FlaggedLock {
     private final Watcher deletion = this::changed;
 
@@ -18,7 +18,7 @@ final class ZKLockThree extends FlaggedLock {
         List<String> nodes = client.getChildren(directory, false);
         if (isFirst(nodes)) return true;
         if (nodes.size() == 1) {
-            // The only node is another's: its own is gone.
+            // The only node belongs to another contender, so its own is gone.
             interrupted = true;
             return false;
         }
@@ -33,7 +33,7 @@ final class ZKLockThree extends FlaggedLock {
         return false;
     }
 
-    /** Any other event uses the watch up. */
+    /** Any other event uses up the watch without a check. */
     private void changed(WatchedEvent event) {
         if (!isBroken(event) && event.getType() == EventType.NodeDeleted) check();
     }

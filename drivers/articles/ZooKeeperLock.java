@@ -9,9 +9,9 @@ import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
 
 /**
- * The watch-lock article's class. It waits once, for its predecessor's deletion, and takes that for the lock.
+ * The watch-lock article's class. It waits once, and treats its predecessor's deletion as the lock.
  *
- * An exception while it queues is only printed: it then waits for the node `null`, which is not there, and is inside.
+ * It only prints an exception while joining the queue. It then waits for the missing node `null`, and so holds at once.
  */
 final class ZooKeeperLock implements PrintedLock {
     private static final String NAME = "mutex";
@@ -46,7 +46,7 @@ final class ZooKeeperLock implements PrintedLock {
         }
     }
 
-    /** Whether its node is the first of those with its name. */
+    /** Joins the queue; returns whether its node is the first with its name. */
     private boolean queue() {
         try {
             own = client.create(directory + "/" + NAME + SEPARATOR, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL_SEQUENTIAL);
@@ -64,7 +64,7 @@ final class ZooKeeperLock implements PrintedLock {
     private boolean await(String node) {
         try {
             if (client.exists(node, true) == null) return true;
-            // An event before this line wakes nobody.
+            // An event before this line wakes no thread.
             gate = new CountDownLatch(1);
             boolean opened = gate.await(patienceMillis, TimeUnit.MILLISECONDS);
             gate = null;
@@ -78,7 +78,7 @@ final class ZooKeeperLock implements PrintedLock {
     @Override
     public void letGo() throws InterruptedException {
         try {
-            // `own` is null after a lost reply to its create, which the client refuses.
+            // After a lost reply to the create, `own` is null, and the client rejects the path.
             if (client.exists(own, false) != null) {
                 client.delete(own, -1);
                 own = null;

@@ -31,8 +31,8 @@ import org.apache.zookeeper.Watcher.Event.KeeperState;
  * appear between s and s + 1, or between two neighbours of a list. A paused holder whose session has expired can't grant: its node
  * no longer exists, so the transaction fails as a whole. A grant may reach a node whose waiter is giving up: it is deleted anyway.
  *
- * Progress. Grants only save time. Each waiter watches the node just ahead of its own; the request that found the node set the
- * watch, which fires however that node ends. A grant arrives before the deletion in the same transaction. After a reconnection,
+ * Progress. Grants only save time. Each waiter watches the node just ahead of its own, by the request that found that node. The
+ * watch fires no matter how the node is deleted. A grant arrives before the deletion in the same transaction. After a reconnection,
  * ZooKeeper's client sets both watches again, which reports what was missed; its own data is also read once more.
  *
  * Lost replies. All requests use the ZooKeeper handle that created the node, never the one that Curator opens after an expiry: what
@@ -55,11 +55,11 @@ public class Baton implements InterProcessLock {
     OneSession session;
     private final CuratorFramework client;
     private final Semaphore local = new Semaphore(1, true);
-    /** Its own node; null while it is not known. */
+    /** Its own node; null if unknown. */
     private String node;
     private int number;
     private long token;
-    /** Node that a release grants to; null for none. */
+    /** Node that a release grants to; null if none. */
     private String behind;
     private volatile boolean held;
 
@@ -115,7 +115,7 @@ public class Baton implements InterProcessLock {
         }
     }
 
-    /** Creates the node, even if a reply is lost and the connection returns. True if the reply showed that no node is ahead. */
+    /** Creates the node, with retries after lost replies. True if the reply showed that no node is ahead. */
     private boolean enters() throws Exception {
         boolean[] asked = {false};
         boolean isFirst = session.surely(() -> {
@@ -127,7 +127,7 @@ public class Baton implements InterProcessLock {
                 ZKPaths.mkdirs(client.getZookeeperClient().getZooKeeper(), path);
                 return joins();
             } catch (KeeperException.NodeExistsException taken) {
-                // Names consist only of the number.
+                // Names differ only in the number, so the counter is used up.
                 throw usedUp();
             }
         });
@@ -150,14 +150,14 @@ public class Baton implements InterProcessLock {
         return false;
     }
 
-    /** Whether the session has a node here. The caller knows of none, so it is the one whose create got no reply. */
+    /** Searches for a node of this session, which can only be one whose create got no reply. */
     private boolean finds() throws KeeperException {
         session.sync(path);
         for (String found : session.own(path + "/n-")) has(found, 0);
         return node != null;
     }
 
-    /** Remembers the node. Paths in some replies contain the client's chroot. */
+    /** Records the node. Paths in some replies contain the client's chroot. */
     void has(String made, long czxid) {
         String name = made.substring(made.lastIndexOf('/') + 1);
         node = path + "/" + name;
@@ -237,7 +237,7 @@ public class Baton implements InterProcessLock {
                 return;
             } catch (KeeperException.NoNodeException notThere) {
                 List<String> names = session.surely(() -> session.list(path));
-                // The multi whose reply was lost has already deleted it.
+                // An earlier multi, whose reply was lost, has deleted the node.
                 if (!names.contains(name())) return;
                 // Waiters with a number that is not unique fail.
                 behind = isUsedUp(names) ? null : nearest(names, 1);
@@ -251,12 +251,12 @@ public class Baton implements InterProcessLock {
         try {
             session.delete(node);
         } catch (KeeperException.NoNodeException gone) {
-            // The node does not exist, as intended.
+            // The node is already gone.
         }
         return true;
     }
 
-    /** Deletes its node, then lets the next thread in. A separate thread retries until the node is known to be gone. */
+    /** Deletes its node, then admits the next thread. If that fails, a separate thread retries until the node is gone. */
     private void leave() {
         if (isGone()) {
             local.release();
@@ -282,7 +282,7 @@ public class Baton implements InterProcessLock {
         return names.stream().filter(name -> name.startsWith("n-")).mapToInt(Baton::number).anyMatch(n -> n < 0 || n == Integer.MAX_VALUE);
     }
 
-    /** The nearest node ahead of (-1) or behind (1) its own in a list; null for none. */
+    /** The nearest node ahead of (-1) or behind (1) its own in a list; null if none. */
     private String nearest(List<String> names, int side) {
         var others = names.stream().filter(name -> name.startsWith("n-")).mapToInt(name -> (number(name) - number) * side);
         OptionalInt distance = others.filter(places -> places > 0).min();

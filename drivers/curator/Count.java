@@ -9,19 +9,18 @@ import org.apache.zookeeper.data.Stat;
 /**
  * A {@link Baton} that acquires a free lock with one request: multi[create its node, setData(lock's directory)].
  *
- * The reply to setData contains the directory's Stat as of that transaction. One child: its own node is alone and therefore the
- * lowest, and later nodes get higher numbers, so the lock is held, exactly as after a list that shows no other node. More children:
- * it waits as usual. An uncontended acquire and release take two requests. Foreign nodes in the directory only raise the count.
+ * The reply to setData contains the directory's Stat as of that transaction. If there is one child, its own node is the lowest, and
+ * later nodes get higher numbers, so the lock is held, as after a list that shows no other node. If there are more, it waits as
+ * usual. An uncontended acquire and release take two requests. Foreign nodes in the directory only raise the count.
  *
- * While other nodes exist, the setData gains nothing, so it is omitted after some acquires that were not alone, and tried again
- * occasionally. The directory's data belongs to the lock. Its mzxid is the transaction that created the node, the fencing token;
+ * Under contention the setData gains nothing, so it is omitted after several contended acquires, and tried again occasionally. The directory's data belongs to the lock. Its mzxid is the transaction that created the node, the fencing token;
  * servers before 3.8.2 and 3.9 do not return it for a create within a multi.
  */
 public final class Count extends Baton {
     private static final byte[] NOTHING = {};
     private static final int TRIES = 3;
     private static final int AGAIN_AFTER = 16;
-    /** Number of acquires since the last one that was alone. */
+    /** Number of acquires since the last uncontended one. */
     private int crowded;
 
     public Count(CuratorFramework client, String path) {

@@ -1,7 +1,8 @@
 // Curator's locks as contenders of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
 //
-// Each contender has its own thread and CuratorFramework. The thread owns the mutex, so acquire and release must come from the
-// same thread. Locks.java lists the locks; Baton.java and Count.java are this suite's own locks in Java.
+// Each contender has its own CuratorFramework and thread. Curator's mutex belongs to a thread, so the same
+// thread must acquire and release. Locks.java lists the locks; Baton.java and Count.java are this suite's own
+// locks in Java.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -24,7 +25,7 @@ import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.client.ZKClientConfig;
 
 public class CuratorDriver {
-    /** File with the certificate of all contenders; null until the first one needs it. */
+    /** File with the certificate of all contenders; null until needed. */
     static String identity;
 
     public static void main(String[] arguments) throws IOException {
@@ -37,7 +38,7 @@ public class CuratorDriver {
         return ready;
     }
 
-    /** Read from the jar, because Debian's file names do not contain it. */
+    /** Curator's version, read from the jar because Debian's file names do not contain it. */
     static String version() {
         String about = "/META-INF/maven/org.apache.curator/curator-framework/pom.properties";
         Properties read = new Properties();
@@ -116,14 +117,14 @@ public class CuratorDriver {
         }
 
         /**
-         * Switches off the EnsembleTracker, which replaces the connect string with the addresses in the ensemble's configuration
-         * and so bypasses the proxy for faults. Releases without this setting are used unchanged.
+         * Disables the EnsembleTracker, which would replace the connect string with the addresses in the ensemble's configuration
+         * and so bypass the proxy for faults. Releases without this setting are used unchanged.
          */
         void keepToConnectString(CuratorFrameworkFactory.Builder builder) {
             try {
                 CuratorFrameworkFactory.Builder.class.getMethod("ensembleTracker", boolean.class).invoke(builder, false);
             } catch (ReflectiveOperationException absent) {
-                // The suite then detects whether the client bypasses its proxy.
+                // The suite detects a client that bypasses its proxy.
             }
         }
 
@@ -139,7 +140,7 @@ public class CuratorDriver {
             }
         }
 
-        /** After an expiry the client opens another session, which also belongs to this contender. */
+        /** Reports a connection. After an expiry, the client's new session also belongs to this contender. */
         void connected(CuratorFramework of) {
             String session = null;
             try {
@@ -184,7 +185,7 @@ public class CuratorDriver {
 
         void release(Request request) {
             if (held == null) {
-                Protocol.fail(request, "bad-request", "no", "nothing is held");
+                Protocol.fail(request, "bad-request", "no", "the lock is not held");
                 return;
             }
             long from = Protocol.now();
@@ -200,7 +201,7 @@ public class CuratorDriver {
         }
     }
 
-    /** The client requires key and certificate in one file. Only this user can read it; it is deleted when the process ends. */
+    /** Key and certificate in one file, as the client requires. The file is private and deleted at exit. */
     static synchronized String identity(JsonNode tls) {
         if (identity == null) {
             try {

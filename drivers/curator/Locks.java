@@ -11,7 +11,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 
-/** The locks, their capabilities, and how each is created. */
+/** The locks: their abilities and constructors. */
 final class Locks {
     private Locks() {}
 
@@ -21,21 +21,21 @@ final class Locks {
         declare(locks, "InterProcessReadWriteLock", true, "Curator's own InterProcessReadWriteLock").putArray("modes").add("read").add("write");
         ObjectNode semaphore = declare(locks, "InterProcessSemaphoreV2", false, "Curator's own InterProcessSemaphoreV2");
         semaphore.put("leases", "leases");
-        parameter(semaphore, "leases", "How many may be inside together.").put("default", 1);
+        parameter(semaphore, "leases", "Maximum number of holders.").put("default", 1);
         ObjectNode multi = declare(locks, "InterProcessMultiLock", true, "Curator's own InterProcessMultiLock of mutexes `member-0`, `member-1` ...");
-        parameter(multi, "members", "How many mutexes it takes, one after the other.").put("default", 3);
+        parameter(multi, "members", "Number of mutexes, which are acquired one after the other.").put("default", 3);
         ObjectNode mutex = (ObjectNode) locks.get("InterProcessMutex");
         mutex.put("token", "czxid");
-        parameter(mutex, "token", "Whether its node is looked at after each acquire, for the token: a request more.").put("default", false);
+        parameter(mutex, "token", "Whether to read the node after each acquire to report the token, which costs one request.").put("default", false);
         declare(locks, "Baton", false, "a release writes a grant into the next waiter's node (Baton.java)").put("token", "czxid");
-        declare(locks, "Count", false, "Baton, entered by one request where nobody is before it (Count.java)").put("token", "czxid");
+        declare(locks, "Count", false, "Baton, with one request for an uncontended acquire (Count.java)").put("token", "czxid");
     }
 
     private static ObjectNode declare(ObjectNode locks, String name, boolean reentrant, String summary) {
         ObjectNode lock = locks.putObject(name).put("summary", summary);
         lock.put("timeout", "native").put("cancel", "native").put("order", "fifo").put("lost", true).put("reentrant", reentrant);
-        parameter(lock, "retry_times", "How often a request whose connection was lost is sent again.").put("default", 3);
-        parameter(lock, "retry_sleep", "The first pause of ExponentialBackoffRetry.").put("default", "1s");
+        parameter(lock, "retry_times", "Maximum number of retries after a lost connection.").put("default", 3);
+        parameter(lock, "retry_sleep", "First pause of ExponentialBackoffRetry.").put("default", "1s");
         return lock;
     }
 
@@ -61,7 +61,7 @@ final class Locks {
         };
     }
 
-    /** A holder's fencing token and node as an object; empty if the lock does not report them. */
+    /** A holder's fencing token and node as a JSON object; empty if the lock does not report them. */
     static String tell(InterProcessLock lock, CuratorFramework client, JsonNode parameters) throws Exception {
         String node;
         long token;
@@ -77,7 +77,7 @@ final class Locks {
         return "{\"token\":" + token + ",\"node\":\"" + node + "\"}";
     }
 
-    /** Exposes the path of its node, which only subclasses can read. */
+    /** Exposes the path of the node, which only subclasses can read. */
     private static final class KnownMutex extends InterProcessMutex {
         KnownMutex(CuratorFramework client, String path) {
             super(client, path);
@@ -88,7 +88,7 @@ final class Locks {
         }
     }
 
-    /** A semaphore of which a contender holds at most one lease. */
+    /** A semaphore with at most one lease per contender. */
     private static final class OneLease implements InterProcessLock {
         private final InterProcessSemaphoreV2 semaphore;
         private Lease lease;

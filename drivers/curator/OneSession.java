@@ -14,8 +14,8 @@ import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Requests of one session, several of which may be in flight. After an expiry they fail instead of going to the session that Curator
- * opens next. Waiting for a reply can't be interrupted, so the outcome of a request is always known unless the connection is lost.
+ * Requests of one session, several of which may be in flight. After an expiry they fail, instead of using the session that Curator
+ * opens next. Waits for replies are not interruptible, so only a lost connection leaves the outcome of a request unknown.
  */
 final class OneSession {
     private static final byte[] NOTHING = {};
@@ -88,7 +88,7 @@ final class OneSession {
         return answer(asked);
     }
 
-    /** Waits until the server has applied everything that the leader received before. */
+    /** Waits until the server has applied all transactions that the leader received before. */
     void sync(String path) throws KeeperException {
         var asked = new CompletableFuture<Void>();
         zk.sync(path, (code, at, context) -> tell(asked, code, at, null), null);

@@ -1,12 +1,13 @@
 // Go's lock as a contender of zklockbench, over version 1 of its driver protocol (docs/testing-your-client.md).
 //
-// The lock is zk.Lock of github.com/samuel/go-zookeeper, whose Lock() supports no timeout and no cancellation, and does not report
-// a lost lock. This driver therefore emulates giving up: it replies that the wait is over and lets the call continue. If the lock
-// is then granted, it releases it at once and reports that as `late`. Until then its node remains in the queue.
+// The lock is zk.Lock of github.com/samuel/go-zookeeper. Its Lock() supports neither timeouts nor
+// cancellation, and does not report a lost lock. So this driver emulates giving up: it answers that the wait
+// is over, and lets the call continue. A lock granted later is released at once and reported as `late`; until
+// then, its node remains in the queue.
 //
-// Its successor, github.com/go-zookeeper/zk, has the same lock with two differences: the number of a node follows its last "lock-"
-// or "__" instead of its last "-", so that other nodes below the lock, such as those of Python's kazoo, do not stop it; and it adds
-// LockWithData.
+// The lock of its successor, github.com/go-zookeeper/zk, has two differences. The number of a node follows
+// its last "lock-" or "__" instead of its last "-", so foreign nodes such as kazoo's do not stop it. And
+// there is LockWithData.
 package main
 
 import (
@@ -48,7 +49,7 @@ type request struct {
 	Of        int64
 }
 
-// contender has a client and a goroutine that handles its requests one after the other.
+// contender has a client, and a goroutine that handles its requests.
 type contender struct {
 	number   int
 	requests chan request
@@ -64,7 +65,7 @@ type contender struct {
 	expired int32
 }
 
-// unlocker is the library's lock or the node of a try.
+// unlocker is the library's lock, or the node of a try.
 type unlocker interface {
 	Unlock() error
 }
@@ -122,7 +123,7 @@ func main() {
 			c.requests <- asked
 			go c.serve()
 		case asked.T == "cancel":
-			// A contender has one acquire at a time and ignores cancellations of others.
+			// A contender has one acquire at a time and ignores cancellations of other acquires.
 			if waits := acquires[asked.Of]; waits != nil {
 				waits.cancels <- asked.Of
 			}
@@ -182,8 +183,8 @@ func (c *contender) serve() {
 	}
 }
 
-// inOrder uses the servers in the order of the connect string. The library's own provider shuffles them, so that ten
-// contenders are rarely spread evenly, although sessions on the leader are served sooner.
+// inOrder uses the servers in the order of the connect string. The library shuffles them, which would spread
+// ten contenders unevenly, and sessions on the leader are faster.
 type inOrder struct {
 	servers            []string
 	current, connected int
@@ -247,8 +248,8 @@ func (c *contender) open(asked request) {
 	}
 }
 
-// told is called for each event by the client's own goroutine, which must not wait for other results of the client. (The
-// client's channel of events is no alternative, because it drops events when it is full.)
+// told is called for each event by the client's own goroutine, which must not wait for results of the client.
+// (The client's channel of events is no alternative, because it drops events when full.)
 func (c *contender) told(event zk.Event) {
 	if event.Type != zk.EventSession {
 		return
@@ -323,8 +324,8 @@ func (c *contender) acquire(asked request) {
 	}
 }
 
-// try joins the queue and leaves it unless its node is the first. The library can only wait, so this repeats the steps of its
-// Lock() before the wait.
+// try joins the queue and leaves it unless its node is the first. The library can only wait, so try repeats
+// the steps of Lock() before the wait.
 func (c *contender) try(asked request) {
 	on, from := c.chroot+asked.On, now()
 	node, err := c.conn.CreateProtectedEphemeralSequential(on+"/lock-", []byte{}, zk.WorldACL(zk.PermAll))
@@ -365,7 +366,7 @@ func numberOf(name string) (int, error) {
 	return strconv.Atoi(name[strings.LastIndex(name, "-")+1:])
 }
 
-// isCancelled reports whether that acquire was cancelled before it began, and discards cancellations of earlier ones.
+// isCancelled reports whether that acquire was cancelled before it began, and discards earlier cancellations.
 func (c *contender) isCancelled(acquire int64) bool {
 	cancelled := false
 	for len(c.cancels) > 0 {
@@ -382,7 +383,7 @@ func (c *contender) granted(asked request, got call) {
 	}
 	c.held[asked.On] = got.lock
 	if atomic.LoadInt32(&c.expired) != 0 {
-		// The client has opened a new session and continues with it, but this contender's session is over.
+		// The client continues with a new session, but this contender's session is over.
 		got.lock.Unlock()
 		delete(c.held, asked.On)
 		say(stamped(failed(asked.ID, zk.ErrSessionExpired, "no"), got.from, got.to))
@@ -413,7 +414,7 @@ func (c *contender) releaseLate(asked request, done chan call) {
 func (c *contender) release(asked request) {
 	lock := c.held[asked.On]
 	if lock == nil {
-		say(message{"id": asked.ID, "err": "bad-request", "message": "it is not held"})
+		say(message{"id": asked.ID, "err": "bad-request", "message": "the lock is not held"})
 		return
 	}
 	delete(c.held, asked.On)
@@ -450,7 +451,7 @@ func private(of interface{}, field string) reflect.Value {
 	return reflect.ValueOf(of).Elem().FieldByName(field)
 }
 
-// now reads the protocol's clock, CLOCK_MONOTONIC in microseconds, which Go's time package does not expose.
+// now reads CLOCK_MONOTONIC in microseconds, which Go's time package does not expose.
 func now() int64 {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {

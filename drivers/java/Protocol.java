@@ -20,15 +20,15 @@ import org.apache.zookeeper.WatchedEvent;
 import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.ZooKeeper;
 
-/** Version 1 of the driver protocol (docs/testing-your-client.md), with a thread for each contender. */
+/** Version 1 of the driver protocol (docs/testing-your-client.md), with one thread per contender. */
 final class Protocol {
     private static final ObjectMapper JSON = new ObjectMapper();
-    /** Not System.out, which writes a line and its line break separately. */
+    /** Bypasses System.out, which writes a line and its line break separately. */
     private static final OutputStream OUT = new FileOutputStream(FileDescriptor.out);
     private static final Map<Integer, Contender> contenders = new ConcurrentHashMap<>();
     /** Contender of each acquire that has no reply yet. */
     private static final Map<Long, Contender> acquiring = new ConcurrentHashMap<>();
-    /** Ends a contender's thread, because its number was reused or the driver ends. */
+    /** Ends a contender's thread when its number is reused or the driver ends. */
     private static final Request END = new Request("close", "");
 
     private Protocol() {}
@@ -80,7 +80,7 @@ final class Protocol {
         final int number;
         private final BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
         private boolean closed;
-        /** The acquire in progress and the last cancelled one; 0 for none. */
+        /** The current acquire and the last cancelled one; 0 if none. */
         private long waitsIn;
         private long cancelled;
 
@@ -94,8 +94,8 @@ final class Protocol {
         abstract void serve(Request request) throws Exception;
 
         /**
-         * Ends the wait of the acquire in progress, which gets its own reply. Called with this contender's monitor, on the thread
-         * that reads requests, which must not wait.
+         * Ends the wait of the current acquire, which gets its own reply. Called with this contender's monitor held, on the
+         * reading thread, which must not wait.
          */
         abstract void abandon();
 
@@ -128,12 +128,12 @@ final class Protocol {
         /** Closes the connection; returns the reply. */
         abstract ObjectNode close();
 
-        /** False once the contender is closed, because no request in its queue would be answered. */
+        /** Queues a request; false once the contender is closed, because the request would get no reply. */
         final synchronized boolean takes(Request request) {
             return !closed && requests.add(request);
         }
 
-        /** Ends the queue. An echo may come at any time. */
+        /** Closes the queue, and answers the echoes in it. */
         private synchronized void ends() {
             closed = true;
             requests.stream().filter(late -> late.kind.equals("echo")).forEach(Protocol::echo);
@@ -178,7 +178,7 @@ final class Protocol {
         }
     }
 
-    /** A contender that gets the events of its client. */
+    /** A contender that receives the events of its client. */
     abstract static class Watching extends Contender {
         volatile ZooKeeper client;
         /** Guarded by this contender's monitor, like `expired`. */
@@ -219,14 +219,14 @@ final class Protocol {
         }
     }
 
-    /** Greeting of a driver whose library has this version. */
+    /** Greeting of a driver for this version of the library. */
     static ObjectNode ready(String driver, String library, String version) {
         ObjectNode ready = object().put("t", "ready").put("v", 1).put("driver", driver).put("clock", "monotonic").put("sasl", true);
         ready.putObject("inside").put(library, version).put("java", System.getProperty("java.version"));
         return ready;
     }
 
-    /** Reply to an `open`. */
+    /** The reply to an `open`. */
     static ObjectNode opened(ZooKeeper client) {
         return object().put("session", session(client)).put("password", HexFormat.of().formatHex(client.getSessionPasswd()))
             .put("session_ms", client.getSessionTimeout());
@@ -261,7 +261,7 @@ final class Protocol {
         write("{\"id\":" + request.id + ",\"ok\":" + done + "}");
     }
 
-    /** Reply to an acquire or release, built without a tree because there are so many. */
+    /** Replies to an acquire or release; built as text for speed. */
     static void answer(Request request, String done, long from, long to) {
         write("{\"id\":" + request.id + ",\"ok\":" + done + ",\"from\":" + from + ",\"to\":" + to + "}");
     }

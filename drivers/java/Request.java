@@ -6,21 +6,21 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 
 /**
- * A line from the suite: the fields of all requests, and those of acquires and releases. Only `open` has more and is read as a tree,
- * which is too slow for every acquire, because in a short trial this code is not compiled yet.
+ * A line from the suite, with the fields of all requests except `open`. Only `open` is parsed as a tree, which would be too slow
+ * for acquires in short trials, before this code is compiled.
  */
 final class Request {
     private static final ObjectMapper JSON = new ObjectMapper();
     private final String line;
     String kind = "";
     long id;
-    /** Number of the contender; -1 for none. */
+    /** Number of the contender; -1 if none. */
     int contender = -1;
-    /** In a `cancel`: number of the acquire. */
+    /** Id of the acquire that a `cancel` ends. */
     long of;
     String on = "";
     String mode = "write";
-    /** -1 for none. */
+    /** -1 if none. */
     long timeoutMillis = -1;
 
     /** A request of the driver to itself. */

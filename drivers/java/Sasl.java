@@ -4,11 +4,11 @@ import javax.security.auth.login.AppConfigurationEntry;
 import javax.security.auth.login.AppConfigurationEntry.LoginModuleControlFlag;
 import javax.security.auth.login.Configuration;
 
-/** The SASL identity of all clients of this process, without a JAAS file: the password stays in memory. */
+/** The SASL identity of all clients of this process, kept in memory instead of a JAAS file. */
 final class Sasl {
     private Sasl() {}
 
-    /** Adopts the identity in an `open`, if any. Must be called before the client is created. */
+    /** Sets the identity from an `open`, if any. Must be called before the client is created. */
     static synchronized void identify(JsonNode open) {
         JsonNode sasl = open.path("sasl");
         if (sasl.isMissingNode()) return;

@@ -5,8 +5,8 @@ import org.apache.zookeeper.client.ConnectStringParser;
 import org.apache.zookeeper.client.HostProvider;
 
 /**
- * The servers in the order of the connect string. ZooKeeper's own client shuffles them, so that ten contenders are rarely
- * spread evenly, although sessions on the leader are served sooner.
+ * The servers in the order of the connect string. ZooKeeper's client shuffles them, which would spread ten contenders
+ * unevenly, and sessions on the leader are faster.
  */
 final class ServersInOrder implements HostProvider {
     private List<InetSocketAddress> servers;
@@ -23,7 +23,7 @@ final class ServersInOrder implements HostProvider {
         return servers.size();
     }
 
-    /** Pauses if none of the others could be reached, as the client's own provider does. */
+    /** Pauses after a full round without a connection, as the client's own provider does. */
     @Override
     public InetSocketAddress next(long spinDelay) {
         boolean tried;
@@ -41,7 +41,7 @@ final class ServersInOrder implements HostProvider {
                 Thread.currentThread().interrupt();
             }
         }
-        // Resolved each time, so that a server whose address has changed is found.
+        // Resolved on every attempt, because a server's address may have changed.
         return new InetSocketAddress(server.getHostString(), server.getPort());
     }
 

@@ -1,5 +1,4 @@
-# shellcheck shell=bash
-# Compiles a driver in Java on first use and after changes, and starts it. This file is sourced by the drivers' `run`:
+# Compiles a Java driver on first use and after changes, and starts it. Sourced by the drivers' `run`:
 #
 #   start NAME CLASS [DIR]    with the jars in DIR, otherwise with Debian's
 start() {

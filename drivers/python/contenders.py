@@ -1,6 +1,6 @@
 """The protocol of docs/testing-your-client.md for Python drivers whose calls block, with a thread for each contender.
 
-A driver subclasses `Contender` and calls `serve`. The main thread reads requests and only answers those that need no waiting.
+Drivers subclass `Contender` and call `serve`. The main thread reads requests, and only answers those that never block.
 """
 
 import json
@@ -37,8 +37,8 @@ def say(message):
 
 
 class Contender:
-    """A driver overrides `open(request)`, `acquire(on, deadline)`, `release(on)`, `close()`, and `wake()` if setting
-    `self.cancelled` alone does not end a wait. Everything except `wake` runs on the contender's own thread. `deadline` is a
+    """Drivers override `open(request)`, `acquire(on, deadline)`, `release(on)`, `close()`, and, if setting `self.cancelled`
+    alone does not end a wait, `wake()`. Everything except `wake` runs on the contender's own thread. `deadline` is a
     time.monotonic() or None. The results of `open` and `acquire` are included in the reply.
     """
 
@@ -104,7 +104,7 @@ class Contender:
         return self.close()
 
     def pause(self, seconds, deadline):
-        """Waits that long, but not beyond the deadline or a cancellation."""
+        """Sleeps, but fails at the deadline or at a cancellation."""
         if deadline is not None:
             left = deadline - time.monotonic()
             if left <= 0:

@@ -1,12 +1,13 @@
 // The WriteLock of ZooKeeper's own recipes as a contender of zklockbench, over version 1 of its driver protocol
 // (docs/testing-your-client.md).
 //
-// lock() does not wait: a listener is called once the lock is held, by the caller of lock() or by the client's event thread. That
-// thread must not wait for the client, so the listener only notes the grant and the contender's own thread does the rest.
+// lock() does not wait: a listener is called once the lock is held, on the caller's thread or the client's
+// event thread. The event thread must not wait for the client, so the listener only records the grant, and
+// the contender's own thread does the rest.
 //
-// To give up, the driver calls unlock(), which deletes the node. The watch on the node ahead remains, however, and when it fires
-// the recipe joins the queue again by itself. A lock granted that way, or between the deadline and the end of unlock(), is
-// released at once and reported as `late`.
+// To give up, the driver calls unlock(), which deletes the node. But the watch on the node ahead remains, and
+// when it fires, the recipe joins the queue again. A lock granted that way, or between the deadline and the
+// end of unlock(), is released at once and reported as `late`.
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -62,7 +63,7 @@ public class RecipesDriver {
             long id = request.id;
             long from = Protocol.now();
             long until = request.timeoutMillis >= 0 ? from + request.timeoutMillis * 1_000 : Long.MAX_VALUE;
-            // The object is reused: the recipe identifies its nodes by the session, so two objects would mistake each other's.
+            // The object is reused, because the recipe identifies nodes by session: two objects would confuse their nodes.
             Place place = places.computeIfAbsent(request.on, on -> new Place(this, on));
             try {
                 String ended = null;
@@ -91,7 +92,7 @@ public class RecipesDriver {
                     ObjectNode ok = Protocol.object().put("node", node).put("token", Long.toString(stat.getCzxid()));
                     Protocol.answer(request, ok.toString(), from, place.granted);
                 } else {
-                    // The reply is sent in time, because unlock() may take a while.
+                    // Reply before unlock(), which may take a while.
                     Protocol.fail(request, ended, ended.equals("session") ? null : "no", null);
                     if (!ended.equals("session")) releaseLate(place);
                 }
@@ -103,7 +104,7 @@ public class RecipesDriver {
             }
         }
 
-        /** Deletes its node unless an acquire needs it, and reports a late grant. */
+        /** Deletes the node, unless an acquire needs it, and reports a late grant. */
         void releaseLate(Place place) {
             if (place.wanted) return;
             try {
@@ -125,7 +126,7 @@ public class RecipesDriver {
         void release(Request request) {
             Place place = places.get(request.on);
             if (place == null || !place.wanted) {
-                Protocol.fail(request, "bad-request", "no", "it is not held");
+                Protocol.fail(request, "bad-request", "no", "the lock is not held");
                 return;
             }
             long from = Protocol.now();
@@ -151,12 +152,12 @@ public class RecipesDriver {
         }
     }
 
-    /** A contender's place at one lock. Its fields are guarded by the contender's monitor. */
+    /** A contender's state at one lock. Its fields are guarded by the contender's monitor. */
     static class Place implements LockListener {
         final Contender contender;
         final String on;
         final WriteLock lock;
-        /** From the start of an acquire to its release. */
+        /** True from the start of an acquire to its release. */
         boolean wanted;
         /** Time of the grant; 0 while not granted. */
         long granted;
@@ -167,13 +168,13 @@ public class RecipesDriver {
             lock = new WriteLock(contender.client, on, null, this);
         }
 
-        /** A late grant that is not released yet is granted again by lock(). */
+        /** Starts an acquire. A late grant that is not released yet will be granted again by lock(). */
         void begins() {
             wanted = true;
             granted = 0;
         }
 
-        /** Called by the caller of lock(). Leftover watches may call it again while the lock is held. */
+        /** Records a grant. Leftover watches may call this again while the lock is held. */
         @Override
         public void lockAcquired() {
             synchronized (contender) {

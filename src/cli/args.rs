@@ -37,7 +37,7 @@ pub struct Cli {
     /// Explain the columns below each table
     #[arg(long, global = true, display_order = 902, hide_short_help = true)]
     pub explain: bool,
-    /// Name a program whose locks can be contenders, e.g. kazoo=drivers/kazoo/run
+    /// Add a driver, whose locks become strategies, e.g. kazoo=drivers/kazoo/run
     ///
     /// May be repeated; see docs/testing-your-client.md.
     #[arg(long = "driver", global = true, display_order = 903, value_name = "NAME=COMMAND", value_parser = drivers::named)]
@@ -48,7 +48,7 @@ pub struct Cli {
     pub color: clap::ColorChoice,
     /// Log each step; -vv logs sessions too
     ///
-    /// Steps of servers, trials and faults go to standard error, each with the time since the start.
+    /// Log steps of servers, trials and faults to standard error, each with the time since the start.
     #[arg(long, short, global = true, display_order = 905, hide_short_help = true, action = ArgAction::Count)]
     pub verbose: u8,
     #[command(subcommand)]
@@ -61,32 +61,31 @@ const VERSION: &str = if env!("ZKLOCKBENCH_BUILT_FROM").is_empty() {
     concat!(env!("CARGO_PKG_VERSION"), " (", env!("ZKLOCKBENCH_BUILT_FROM"), ")")
 };
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a scenario: measure, check, write results and charts
     Run(Box<RunArgs>),
-    /// Generate one part of a run's load, as one of several processes on one machine or on many
+    /// Generate one part of a run's load, as one of several processes on one or more machines
     Worker(Box<WorkerArgs>),
-    /// Merge the parts that workers left into one run: judge it, and write results and charts
+    /// Merge the parts of workers into one run, judge it, and write results and charts
     Merge(Box<MergeArgs>),
     /// Check a scenario; show its trials and how long they will take
     Validate(ValidateArgs),
     /// List the lock strategies, or describe one
     Strategies {
-        /// The strategy to describe
+        /// Strategy to describe
         #[arg(value_parser = KnownNames(strategies), hide_possible_values = true)]
         name: Option<String>,
     },
     /// List the faults that a scenario can inject, or describe one
     Faults {
-        /// The fault to describe
+        /// Fault to describe
         #[arg(value_parser = KnownNames(faults), hide_possible_values = true)]
         kind: Option<String>,
     },
-    /// List the built-in scenarios, which `run` takes by name, or print the file of one
+    /// List the built-in scenarios, or print one
     Scenarios {
-        /// The scenario to print
+        /// Scenario to print
         #[arg(value_parser = KnownNames(shipped), hide_possible_values = true)]
         name: Option<String>,
     },
@@ -94,22 +93,23 @@ pub enum Command {
     Check(CheckArgs),
     /// Export a finished run for CI: JUnit, a GitHub summary, metrics for trackers
     Export(ExportArgs),
-    /// Regenerate the page of a run or a plan, or put several runs side by side on one
+    /// Regenerate the page of a run or a plan, or show several runs side by side
     Report(ReportArgs),
-    /// Keep runs as baselines, by commit, and compare the newest with earlier ones
+    /// Store runs as baselines by commit, and compare the newest with earlier ones
     Baseline {
         #[command(subcommand)]
         command: BaselineCommand,
     },
-    /// Compare two variants in alternating blocks, which works on a noisy machine too
+    /// Compare two variants in alternating blocks, even on a noisy machine
     Ab(Box<AbArgs>),
-    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find how far an objective is met
+    /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find
+    /// how far an objective is met
     Sweep(Box<SweepArgs>),
-    /// Find out whether one run is slower than another, and how sure that is
+    /// Test whether one run is slower than another, with confidence intervals
     Compare(CompareArgs),
-    /// Decide the claims of five articles on ZooKeeper locks from stored runs
+    /// Check the claims of five articles on ZooKeeper locks against stored runs
     Articles(ArticlesArgs),
-    /// Predict whether a lock can carry your load; --verify checks the prediction
+    /// Predict whether a lock can handle your load; --verify checks the prediction
     Plan(Box<PlanArgs>),
     /// Learn how locks are used on a running ensemble, from its transaction logs or by watching it
     Learn(Box<LearnArgs>),
@@ -117,15 +117,15 @@ pub enum Command {
     Calibrate(Box<CalibrateArgs>),
     /// Run rounds of random locks under random load and random faults, all from one seed
     Torture(TortureArgs),
-    /// Lose, delay and cut every message of a lock once, and try every order of requests
+    /// Lose, delay or cut off every message of a lock once, and try every order of requests
     Explore(Box<ExploreArgs>),
     /// Print the JSON Schema of scenario files, for editors, or of result files
     Schema {
-        /// Which schema
+        /// Schema to print
         #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
         of: SchemaOf,
     },
-    /// Check whether a driver, a program that takes locks for contenders, keeps its protocol
+    /// Check or create a driver, a program that acquires locks for contenders
     Driver {
         #[command(subcommand)]
         command: DriverCommands,
@@ -135,19 +135,19 @@ pub enum Command {
         #[command(subcommand)]
         command: EnsembleCommand,
     },
-    /// List or remove what killed runs left behind on an ensemble
+    /// List or remove leftovers of killed runs
     Clean(CleanArgs),
     /// Print shell completions
     Completions {
-        /// The shell [default: the one of $SHELL]
+        /// Shell for which to print completions [default: the shell in $SHELL]
         shell: Option<clap_complete::Shell>,
     },
-    /// Print the man page, or that of a command
+    /// Print the man page of zklockbench or of a command
     Man {
-        /// The command whose page to print [default: one page of all]
+        /// Command whose page to print [default: one page for all commands]
         #[arg(conflicts_with = "out")]
         command: Option<String>,
-        /// Instead, write a page for each command into this directory
+        /// Write a page for each command into this directory instead
         #[arg(long, short, value_name = "DIR")]
         out: Option<PathBuf>,
     },
@@ -155,12 +155,12 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    /// Scenario file, name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     #[arg(required_unless_present = "resume")]
     pub scenario: Option<PathBuf>,
-    /// Resume the run that left this directory: run its missing trials. Give --connect, --compose and
-    /// --allow-faults again
+    /// Resume the run in this directory: run its missing trials. Repeat --connect, --compose and
+    /// --allow-faults
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "history", "threads", "out", "run_id"])]
     pub resume: Option<PathBuf>,
     /// Record what each contender did in trials/NNN.history.jsonl, for `check`
@@ -168,10 +168,10 @@ pub struct RunArgs {
     pub history: bool,
     #[command(flatten)]
     pub generator: GeneratorArgs,
-    /// Where to put the run's directory
+    /// Create the run's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Name of the run, used for its directory and its znode [default: scenario and time]
+    /// Name of the run, its directory and its znode [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
     #[command(flatten)]
@@ -185,7 +185,7 @@ pub struct RunArgs {
     /// End the run as soon as a gate can no longer pass, with exit code 1
     #[arg(long)]
     pub abort_on_fail: bool,
-    /// Plain lines instead of a progress bar
+    /// Print plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
     /// Serve OpenMetrics during the run, e.g. at 127.0.0.1:9100; a port alone means localhost
@@ -201,13 +201,13 @@ pub struct RunArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct WorkerArgs {
-    /// A scenario file, or the name of a built-in scenario; the same for all workers
+    /// Scenario file, or name of a built-in scenario; the same for all workers
     #[arg(required_unless_present = "follow")]
     pub scenario: Option<PathBuf>,
     /// Name of the run, the same for all its workers, e.g. the number of the job
     #[arg(long, value_name = "NAME", value_parser = run_id, env = "ZKLOCKBENCH_RUN_ID", required_unless_present = "follow")]
     pub run_id: Option<String>,
-    /// Take part in each run of the `sweep` or `plan` that was started with --job NAME, until it has ended
+    /// Take part in every run of the `sweep` or `plan` started with --job NAME, until it ends
     #[arg(long, value_name = "NAME", value_parser = run_id, conflicts_with = "scenario")]
     pub follow: Option<String>,
     /// Announce the run to the workers that follow this job
@@ -219,21 +219,21 @@ pub struct WorkerArgs {
     /// Skip measuring the ensemble's floor before the first trial
     #[arg(long, hide = true, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
-    /// The worker's number, from 0 [default: from Slurm, Open MPI or Kubernetes]
+    /// Number of this worker, from 0 [default: from Slurm, Open MPI or Kubernetes]
     #[arg(long, value_name = "I", requires = "of")]
     pub index: Option<usize>,
     /// Number of workers [default: from Slurm or Open MPI, or $ZKLOCKBENCH_WORKERS]
     #[arg(long, value_name = "N", requires = "index")]
     pub of: Option<usize>,
-    /// Meet on this ensemble instead of the one that is measured, e.g. if faults hit the latter
+    /// Coordinate workers on this ensemble instead of the measured one, e.g. if faults hit the latter
     #[arg(long, value_name = "HOST:PORT,…/CHROOT")]
     pub rendezvous: Option<String>,
-    /// How long to wait for the other workers before the run
+    /// Time to wait for the other workers before the run
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration_within("1s", "1h"))]
     pub wait: Duration,
     #[command(flatten)]
     pub generator: GeneratorArgs,
-    /// Where to put the directory of the run, which contains one for this worker
+    /// Create the run's directory, with a subdirectory for this worker, in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     #[command(flatten)]
@@ -244,13 +244,13 @@ pub struct WorkerArgs {
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// The directories of the workers, or one that contains them
+    /// Directories of the workers, or a directory that contains them
     #[arg(value_name = "DIR", required = true)]
     pub parts: Vec<PathBuf>,
-    /// Where to put the run's directory
+    /// Create the run's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Name of the run's directory [default: the name of the run and `-merged`]
+    /// Name of the merged run's directory [default: name of the run and `-merged`]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
     #[command(flatten)]
@@ -265,42 +265,41 @@ pub enum BaselineCommand {
     Add(BaselineAddArgs),
     /// List the stored runs, oldest first
     List {
-        /// The baseline store
+        /// Baseline store
         #[arg(value_name = "STORE", default_value = BASELINES)]
         store: PathBuf,
     },
-    /// Compare the newest run with the one before and with a reference, and fail if it regressed: for CI
+    /// Compare the newest run with the previous one and a reference, and fail if it regressed: for CI
     Check(BaselineCheckArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct BaselineAddArgs {
-    /// The directory of the run
+    /// Directory of the run
     pub run: PathBuf,
-    /// The store; created if missing
+    /// Baseline store; created if missing
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// The commit that was measured [default: as CI reports, or of the repository that this directory is in,
-    /// or of the zklockbench
-    /// that measured it]
+    /// Measured commit [default: from CI, the current repository, or the zklockbench that measured]
     #[arg(long, value_name = "SHA")]
     pub commit: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct BaselineCheckArgs {
-    /// The baseline store
+    /// Baseline store
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// Also compare with this run: its directory, or the name or commit of an earlier one in the store [default: the oldest]
+    /// Also compare with this run: its directory, or the name or commit of an earlier run in the store
+    /// [default: the oldest]
     #[arg(long, value_name = "NAME_OR_DIR")]
     pub reference: Option<PathBuf>,
     #[command(flatten)]
     pub judging: Judging,
-    /// Compare even with runs of another load or machine; the output says so
+    /// Compare even with runs of another load or machine; the output then says so
     #[arg(long)]
     pub force: bool,
-    /// Only runs of this scenario [default: the only one in the store]
+    /// Compare only runs of this scenario [default: the only one in the store]
     #[arg(long, value_name = "NAME")]
     pub scenario: Option<String>,
 }
@@ -309,34 +308,34 @@ const BASELINES: &str = "baselines";
 
 #[derive(Debug, Args)]
 pub struct LearnArgs {
-    /// Data or log directories of the ensemble's servers, or copies of them; or tarballs of their version-2
+    /// Data or log directories of the servers, copies of them, or tarballs of their version-2 directory
     #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath, required_unless_present = "connect")]
     pub directories: Vec<PathBuf>,
-    /// Only locks below this path
+    /// Learn only locks below this path
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = super::learn::node_path)]
     pub path: String,
-    /// Only requests since this time, e.g. 2026-11-29T08:00:00Z
+    /// Read only requests since this time, e.g. 2026-11-29T08:00:00Z
     #[arg(long, value_name = "TIME", conflicts_with = "connect", value_parser = super::learn::moment)]
     pub since: Option<SystemTime>,
-    /// Only requests before this time
+    /// Read only requests before this time
     #[arg(long, value_name = "TIME", conflicts_with = "connect", value_parser = super::learn::moment)]
     pub until: Option<SystemTime>,
     /// Directory for the results; created if missing [default: results/learned-<UTC time>]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Replace the names of nodes by hashes with a random key
+    /// Replace node names by hashes with a random key
     #[arg(long)]
     pub anonymous: bool,
-    /// Refuse logs with damaged records instead of leaving those out
+    /// Reject logs with damaged records instead of skipping the records
     #[arg(long, conflicts_with = "connect")]
     pub strict: bool,
-    /// Time from a release to the next holder's return from acquire; it is part of each logged hold [default: estimated]
+    /// Handoff time in each logged hold: from a release until the next acquire returns [default: estimated]
     #[arg(long, value_name = "TIME", value_parser = duration_within("0s", "1m"))]
     pub handoff: Option<Duration>,
-    /// Watch this ensemble instead of reading logs; ZooKeeper 3.6 or later. Nothing is written
+    /// Watch this ensemble (ZooKeeper 3.6 or later) instead of reading logs. Nothing is written
     #[arg(long, value_name = "HOST:PORT,…", env = CONNECT_VARIABLE, conflicts_with = "directories")]
     pub connect: Option<String>,
-    /// How long to watch
+    /// Time to watch, e.g. 10m
     #[arg(long = "for", value_name = "TIME", default_value = "10m", conflicts_with = "directories", value_parser = duration_within("1s", "7d"))]
     pub lasts: Duration,
     /// Stop watching when more notifications than this arrive within a second
@@ -356,16 +355,16 @@ pub struct LearnArgs {
 pub struct CalibrateArgs {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Measure for only a few seconds: fewer samples, so less certain results
+    /// Measure for only a few seconds, with less certain results
     #[arg(long, conflicts_with = "budget")]
     pub quick: bool,
-    /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
+    /// Time to measure, e.g. 2m, without server start and warm-up [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = duration_within("1s", "1h"))]
     pub budget: Option<Duration>,
-    /// Pause this long before each handoff and acquire, as servers do during holds: caches are cold then
+    /// Pause this long before each handoff and acquire, as during holds, so that caches are cold
     #[arg(long, value_name = "TIME", value_parser = duration_within("1us", "1s"))]
     pub rest: Option<Duration>,
-    /// Where to put the calibration's directory
+    /// Create the calibration's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     #[command(flatten)]
@@ -374,23 +373,23 @@ pub struct CalibrateArgs {
 
 #[derive(Debug, Args)]
 pub struct ArticlesArgs {
-    /// Directories of runs and calibrations, or directories that contain them; `scripts/articles` makes all that are needed
+    /// Directories of runs and calibrations, or their parents; `scripts/articles` creates all of them
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Add this note to the page and the decisions, e.g. what else the machine was doing
+    /// Add this note to the page and the decisions, e.g. about other load on the machine
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
-    /// Keep the decisions in this file; claims whose runs are missing keep the decision that is there
+    /// Store the decisions in this file; claims without runs keep the decision in the file
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
-    /// Write the evidence of the claims, like docs/reference/articles.md, to this file
+    /// Write the evidence for the claims to this file, as in docs/reference/articles.md
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
-    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    /// Scenario file, name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
     #[command(flatten)]
@@ -399,25 +398,25 @@ pub struct ValidateArgs {
 
 #[derive(Debug, Args)]
 pub struct TortureArgs {
-    /// Minutes during which new rounds begin, each of about half a minute [default: 5, or no limit with --rounds]
+    /// Minutes during which new rounds start [default: 5, or no limit with --rounds]
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub minutes: Option<u64>,
-    /// Number of rounds after which to stop
+    /// Stop after this many rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub rounds: Option<u64>,
-    /// The seed [default: a random one, which is printed]
+    /// Seed for all rounds [default: a random one, which is printed]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
-    /// Draw only these strategies [default: all that promise to exclude]
+    /// Draw only these strategies [default: all exclusive ones]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Print the scenarios of these rounds without running them
     #[arg(long)]
     pub show: bool,
-    /// Where to put the directory of the rounds
+    /// Create the rounds' directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Where the servers keep their data
+    /// Directory under which the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Use containers started from this Compose file
@@ -427,28 +426,28 @@ pub struct TortureArgs {
 
 #[derive(Debug, Args)]
 pub struct ExploreArgs {
-    /// Strategies, each with its parameters in one word, e.g. 'predecessor-watch watch=exists'
+    /// Strategies, each with its parameters as one argument, e.g. 'predecessor-watch watch=exists'
     #[arg(value_name = "STRATEGY", value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Explore all built-in locks and those of the named drivers
     #[arg(long, conflicts_with = "strategies")]
     pub all: bool,
-    /// Contenders [default: 2, or one more than a semaphore's leases]
+    /// Number of contenders [default: 2, or a semaphore's leases plus one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub contenders: Option<u8>,
-    /// Time for all strategies together, e.g. 5m
+    /// Time limit for all strategies together, e.g. 5m
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration_within("10s", "24h"))]
     pub budget: Duration,
-    /// Also try pairs of faults, as long as the budget lasts
+    /// Also try pairs of faults, until the budget is spent
     #[arg(long)]
     pub pairs: bool,
-    /// Schedules that run side by side on the server
+    /// Number of schedules to run in parallel on the server
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub worlds: u8,
-    /// Repeat a case
+    /// Repeat the case in this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategies", "all", "pairs"])]
     pub replay: Option<PathBuf>,
-    /// Where to put the cases and pictures of findings
+    /// Directory for the cases and pictures of findings
     #[arg(long, short, value_name = "DIR", default_value = "explored")]
     pub out: PathBuf,
     // A local ensemble has one server unless --servers is given.
@@ -460,108 +459,106 @@ pub struct ExploreArgs {
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// A history (JSON lines), the directory of a run, or - for a history on standard input
+    /// History (JSON lines), directory of a run, or - for a history on standard input
     #[arg(value_name = "HISTORY", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
     /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
-    /// Error rate to exclude for a verdict of held, e.g. 0.99@1%; for a run, only if it is stricter than the run's own
+    /// Error rate to exclude for a verdict of held, e.g. 0.99@1%; ignored if the run's own is stricter
     #[arg(long, value_name = "P@RATE", value_parser = str::parse::<Sensitivity>)]
     pub evidence: Option<Sensitivity>,
-    /// Also write it as a page
+    /// Also write the judgement as a page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The directories of runs, or of a plan, a sweep, an A/B comparison, a calibration or a learned load
+    /// Directories of runs, or of a plan, sweep, A/B comparison, calibration or learned load
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
-    /// Where to write the page [default: report.html in the run's directory; for several runs, in the current one]
+    /// File for the page [default: report.html in the run's directory; for several runs, in the current one]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// The run to compare with, or a directory of runs to pool
+    /// Run to compare with, or a directory of runs to pool
     pub base: PathBuf,
-    /// The run to judge, or a directory of runs
+    /// Run to judge, or a directory of runs to pool
     #[arg(required_unless_present = "power")]
     pub new: Option<PathBuf>,
-    /// Instead of comparing, estimate from BASE how many repetitions are needed to detect a change of this size
+    /// Estimate from BASE how many repetitions detect a change of this size, instead of comparing
     #[arg(long, value_name = "PERCENT", value_parser = super::shared_args::percentage,
           conflicts_with_all = ["new", "markdown", "html", "chart", "percentiles", "junit", "github"])]
     pub power: Option<f64>,
     #[command(flatten)]
     pub judging: Judging,
-    /// Compare even runs that differ in load or machine; the output says so
+    /// Compare even runs that differ in load or machine; the output then says so
     #[arg(long)]
     pub force: bool,
-    /// Also write it as Markdown, e.g. for a pull request
+    /// Also write the comparison as Markdown, e.g. for a pull request
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Also write it as a page, with charts
+    /// Also write the comparison as a page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Plot all ratios with their intervals (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,
-    /// Draw the waits of both by percentile, one panel per combination, as .svg or .png
+    /// Plot the waits of both runs by percentile, one panel per combination (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub percentiles: Option<PathBuf>,
     /// Write every verdict as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate regressions
+    /// Append to $GITHUB_STEP_SUMMARY and annotate regressions, in a GitHub workflow
     #[arg(long)]
     pub github: bool,
 }
 
-/// What has a JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SchemaOf {
     /// A scenario file
     Scenario,
     /// The JSON files of a run: an object with one schema per file
     Run,
-    /// What `calibrate` writes
+    /// The file that `calibrate` writes
     Calibration,
     /// A run's `summary.json`
     Summary,
-    /// What `ab` writes
+    /// The file that `ab` writes
     Ab,
     /// The file that `sweep` writes
     Sweep,
-    /// What `compare --json` prints
+    /// The output of `compare --json`
     Comparison,
-    /// What every command prints with --json
+    /// The output of every command with --json
     Answer,
     /// The file that `plan` writes
     Plan,
     /// The file that `learn` writes
     Learned,
-    /// Messages to and from a driver: an object with one schema for each message
+    /// The messages to and from a driver: an object with one schema per message
     Driver,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum DriverCommands {
-    /// Try everything that the protocol requires of a driver, on an ensemble, and report what is wrong
-    /// (docs/testing-your-client.md)
+    /// Check that a driver follows the protocol, on an ensemble (docs/testing-your-client.md)
     Check(Box<DriverCheckArgs>),
-    /// Write a driver to put your lock into: one file to edit, and a program `run` that builds and starts it
+    /// Write a driver for your lock: one file to edit, and a program `run` that builds and starts it
     New(DriverNewArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct DriverNewArgs {
-    /// The directory to write; it must not exist
+    /// Directory to create; it must not exist
     #[arg(value_hint = ValueHint::DirPath)]
     pub name: PathBuf,
-    /// The language of the driver
+    /// Language of the driver
     #[arg(long, value_enum)]
     pub language: DriverLanguage,
 }
@@ -578,16 +575,16 @@ pub enum DriverLanguage {
 
 #[derive(Debug, Args)]
 pub struct DriverCheckArgs {
-    /// The driver, as a shell would take it, e.g. drivers/kazoo/run or 'python3 my-lock.py'
+    /// Shell command of the driver, e.g. drivers/kazoo/run or 'python3 my-lock.py'
     #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub program: String,
     /// Check only this lock of the driver; may be repeated [default: all]
     #[arg(long = "lock", value_name = "NAME")]
     pub locks: Vec<String>,
-    /// Try only this check, e.g. exclusion; may be repeated [default: all]
+    /// Run only this check, e.g. exclusion; may be repeated [default: all]
     #[arg(long = "only", value_name = "CHECK")]
     pub only: Vec<String>,
-    /// Number of contenders that compete for the lock while its exclusion is checked
+    /// Number of contenders in the check of exclusion
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub contenders: u16,
     // A local ensemble has one server unless --servers is given.
@@ -599,11 +596,11 @@ pub struct DriverCheckArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum EnsembleCommand {
-    /// Start a local ensemble that stays up until `down`
+    /// Start a local ensemble that runs until `down`
     Up(UpArgs),
-    /// Show whether it is up, and how its servers are doing
+    /// Show whether the ensemble is up, and the state of its servers
     Status,
-    /// Stop it and remove its data
+    /// Stop the ensemble and remove its data
     Down,
 }
 
@@ -622,10 +619,10 @@ pub struct UpArgs {
 
 #[derive(Debug, Args)]
 pub struct CleanArgs {
-    /// The ensemble
+    /// Ensemble to clean up
     #[arg(long, value_name = "HOST:PORT,…/CHROOT", env = CONNECT_VARIABLE, required_unless_present = "docker")]
     pub connect: Option<String>,
-    /// Clean up Docker instead: containers, networks and volumes left by killed --compose runs
+    /// Clean up Docker instead: containers, networks and volumes of killed --compose runs
     #[arg(long, conflicts_with_all = ["connect", "run_id"])]
     pub docker: bool,
     /// Remove this run's nodes
@@ -656,13 +653,13 @@ impl Command {
         )
     }
 
-    /// Whether the command only prints a text for other programs.
+    /// Whether the command only prints a generated text, without an outcome.
     pub fn has_no_outcome(&self) -> bool {
         matches!(self, Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. })
     }
 }
 
-/// Accepts any text, and offers these names for completion; the command itself rejects a wrong name and suggests the nearest.
+/// Accepts any text, and completes these names. The command reports wrong names with the nearest one.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownNames(fn() -> Vec<&'static str>);
 
@@ -683,7 +680,7 @@ impl TypedValueParser for KnownNames {
     }
 }
 
-/// Any name, as a strategy may be a driver's, with completion of the built-in ones.
+/// Completes built-in strategies, but accepts any name, because a strategy may be a driver's lock.
 pub const STRATEGIES: KnownNames = KnownNames(strategies);
 
 fn strategies() -> Vec<&'static str> {
@@ -705,7 +702,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_definition_is_consistent() {
+    fn command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -1,4 +1,4 @@
-//! `articles`: which claims of five articles on ZooKeeper locks hold, according to stored runs.
+//! `articles`: checks the claims of five articles on ZooKeeper locks against stored runs.
 
 use std::path::{Path, PathBuf};
 
@@ -43,13 +43,13 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     output::tell("articles", Exit::Held, &found, || output::text(&text(&decisions)))
 }
 
-/// Decisions, stored beside the remaining files of the runs that they are based on.
+/// File with earlier decisions, in the directory of their runs.
 const DECISIONS: &str = "decisions.json";
 const DECISIONS_FILE: VersionedFile = VersionedFile {
     of: "decision on claims",
     name: DECISIONS,
     version: DECISIONS_VERSION,
-    remedy: "--keep takes a file that `articles` has written, or a new one",
+    remedy: "--keep needs a file that `articles` wrote, or a new file",
 };
 
 fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
@@ -70,28 +70,27 @@ fn report_others(given: &Path, others: &[PathBuf]) {
         false => String::new(),
     };
     output::note(&format!(
-        "{}: {} neither a run nor a calibration, such as {}: left out{kept}",
+        "{}: {} neither a run nor a calibration, such as {}: skipped{kept}",
         given.display(),
         counted(others.len() as u64, "directory is", "directories are"),
         first.to_string_lossy()
     ));
 }
-/// The given directory if it is a run or a calibration; otherwise its subdirectories, separated into usable and other
-/// ones.
+/// The given directory if usable; otherwise its usable and its other subdirectories.
 fn directories(given: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Error> {
     if is_one(given) {
         return Ok((vec![given.to_owned()], Vec::new()));
     }
     let within = disk::directories(given).map_err(|error| {
         Error::usage(format!(
-            "{}: {error}; name a run, a calibration, or a directory that contains some",
+            "{}: {error}; name a run, a calibration, or a directory that contains them",
             given.display()
         ))
     })?;
     let (usable, others): (Vec<PathBuf>, Vec<PathBuf>) = within.into_iter().partition(|dir| is_one(dir));
     if usable.is_empty() {
         return Err(Error::usage(format!(
-            "{} is neither a run nor a calibration, and contains none; scripts/articles makes them",
+            "{} is neither a run nor a calibration, and contains none; scripts/articles creates them",
             given.display()
         )));
     }

@@ -1,4 +1,4 @@
-//! `baseline`: keeps runs by commit, lists them, and compares the newest with earlier ones.
+//! `baseline`: stores runs by commit, lists them, and compares the newest with earlier ones.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,20 +24,19 @@ pub fn execute(command: BaselineCommand) -> Result<Exit, Error> {
     }
 }
 
-/// A stored baseline, as JSON.
+/// A stored baseline.
 #[derive(Serialize, JsonSchema)]
 pub struct Listed<'a> {
     directory: &'a Path,
-    /// Commit that was measured.
+    /// Measured commit.
     commit: &'a str,
     scenario: &'a str,
-    /// Start time, as a label.
+    /// Start time of the run.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     started_at: SystemTime,
-    /// Name of the generator's host.
+    /// Host name of the load generator.
     host: &'a str,
-    /// Number of trials.
     trials: usize,
 }
 
@@ -65,10 +64,10 @@ fn add(args: &BaselineAddArgs) -> Result<Exit, Error> {
     })
 }
 
-/// Variables in which CI services provide the commit that is built.
+/// Environment variables in which CI services provide the commit.
 const COMMIT_VARIABLES: [&str; 4] = ["GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT"];
 
-/// Commit of the repository in the current directory: a pipeline measures its own code, and this program is only a tool.
+/// Commit from the CI service, or of the current repository: a pipeline measures its own code.
 fn measured_commit() -> Option<String> {
     let by_service =
         COMMIT_VARIABLES.iter().filter_map(|name| std::env::var(name).ok()).find(|one| !one.is_empty());
@@ -121,7 +120,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
         Ask { figures: args.judging.figures.clone(), terms: args.judging.terms(None), force: args.force };
     let compared = bases.iter().map(|base| compare(base, &new, &ask));
     let mut compared = compared.collect::<Result<Vec<Comparison>, Error>>()?;
-    // The worst comes first, because it decides the exit code.
+    // The worst comparison comes first, because it determines the exit code.
     compared.sort_by_key(|one| std::cmp::Reverse(one.conclusion.regression));
     let exit = compared.first().map_or(Exit::Unknown, |worst| worst.conclusion.exit());
     output::tell("baseline check", exit, &json!({ "comparisons": compared }), || match compared.as_slice() {
@@ -136,7 +135,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     })
 }
 
-/// The earlier run with that directory name or commit; if there is none, the run at that path.
+/// The earlier run with this directory name or commit, or else the run at this path.
 fn reference(earlier: &[&Baseline], named: &Path) -> Result<Side, Error> {
     let name = named.to_string_lossy();
     let is_named = |one: &&&Baseline| one.dir.ends_with(named) || one.commit.starts_with(&*name);
@@ -150,7 +149,7 @@ fn reference(earlier: &[&Baseline], named: &Path) -> Result<Side, Error> {
     }
 }
 
-/// The first of these runs that is comparable with the newest, or the first of all with `force`.
+/// The first run that is comparable with the newest, or the first of all with `force`.
 fn comparable<'a>(
     runs: impl Iterator<Item = &'a &'a Baseline>,
     new: &Side,

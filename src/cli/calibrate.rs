@@ -1,4 +1,4 @@
-//! `calibrate`: the raw ensemble, without any lock.
+//! `calibrate`: measures the ensemble without locks.
 
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
@@ -31,7 +31,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     for left in tidy(&args.out) {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds trials of a run that was killed; delete it when you no longer need it"
+            "note: {left} contains trials of a run that was killed; delete it when you no longer need it"
         ));
     }
     let started_at = SystemTime::now();
@@ -80,7 +80,7 @@ fn budget(args: &CalibrateArgs) -> Duration {
     args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET })
 }
 
-/// Measures, and removes its nodes however the measurement ends.
+/// Measures the ensemble, and removes the nodes of the measurement even after an error.
 async fn measure(
     opened: &OpenEnsemble,
     args: &CalibrateArgs,
@@ -112,7 +112,7 @@ async fn measure(
     let measured = tokio::select! {
         measured = measuring.as_mut() => measured,
         why = alarm.alarm() => {
-            // The calibration's sessions are closed before the nodes are removed.
+            // The calibration must close its sessions before its nodes are removed.
             ends.cancel();
             let _ = measuring.as_mut().await;
             Err(Error::Environment(why))
@@ -121,7 +121,7 @@ async fn measure(
     if let Some(probing) = probing {
         probing.end().await;
     }
-    // On local servers, the nodes disappear with the servers.
+    // Nodes on local servers disappear with the servers.
     if opened.started.is_none() {
         NearEnd::told(environment.workspace.counters_near_end().await).into_iter().for_each(output::warn);
         opened.clear(&environment.workspace).await;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_described_as_for_a_run() {
+    fn calibration_accepts_the_ensemble_options_of_a_run() {
         let of = |words: &[&str]| args(words).place.scenario("calibration").map(|scenario| scenario.ensemble);
         assert!(matches!(of(&[]), Ok(EnsembleChoice::Local { servers: 3, data_dir: None })));
         assert!(matches!(of(&["--servers", "5"]), Ok(EnsembleChoice::Local { servers: 5, .. })));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_the_requested_one_or_the_default() {
+    fn budget_defaults_to_40_s_or_to_6_s_with_quick() {
         let of = |words: &[&str]| budget(&args(words));
         assert_eq!((of(&[]), of(&["--quick"])), (BUDGET, QUICK));
         assert_eq!(of(&["--budget", "2m"]), Duration::from_secs(120));

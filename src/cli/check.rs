@@ -1,5 +1,5 @@
-//! `check`: judges a recorded history, or the trials of a run. The result is a table of the locks with the lines that show what
-//! went wrong, a page, or JSON for programs.
+//! `check`: judges a recorded history or the trials of a run. The result is a table of locks with the lines
+//! that show each problem, a page, or JSON.
 
 use std::path::Path;
 
@@ -37,10 +37,10 @@ fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     if args.path.is_dir() { judge_run(args, stopped) } else { judge_history(args, stopped) }
 }
 
-/// Number of lines of each kind, unless all are requested.
+/// Maximum number of lines of each kind without `--all`.
 const LINES: usize = 3;
 
-/// The first of these lines, or all of them, and the number of omitted ones.
+/// The first lines and the number of omitted ones; all lines with `--all`.
 fn first_lines(lines: &[String], style: Style) -> String {
     let most = if style.all { lines.len() } else { LINES };
     let said: String = lines.iter().take(most).map(|line| format!("{line}\n")).collect();
@@ -56,11 +56,11 @@ fn conclusion(verdict: &Verdict, style: Style) -> String {
     format!("verdict: {}\n{}", verdict.word(), first_lines(&reasons, style))
 }
 
-/// Number of events between checks whether to stop.
+/// Number of events between checks for cancellation.
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
-    // The history's lines are read a second time, which standard input does not allow.
+    // The history is read twice, which standard input does not allow.
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
     let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
     let reader = HistoryReader::open_as(file, &args.path)?;
@@ -95,7 +95,7 @@ fn write_page(
 
 fn spool() -> Result<NamedTempFile, Error> {
     let mut file = NamedTempFile::new()
-        .map_err(|error| Error::environment(format!("cannot keep standard input in a file: {error}")))?;
+        .map_err(|error| Error::environment(format!("cannot copy standard input to a file: {error}")))?;
     std::io::copy(&mut std::io::stdin().lock(), &mut file)
         .map_err(|error| Error::environment(format!("cannot read standard input: {error}")))?;
     Ok(file)
@@ -130,7 +130,7 @@ fn each_event(
     Ok(())
 }
 
-/// The courses of the first violations, from a second pass over the history.
+/// Timelines of the first violations, from a second pass over the history.
 fn timelines(file: &Path, judgement: &Judgement, stopped: impl Fn() -> bool) -> Result<Vec<Timeline>, Error> {
     if judgement.violations.is_empty() {
         return Ok(Vec::new());
@@ -196,8 +196,7 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
     })
 }
 
-/// The trials whose histories contradict their records, and those of them whose history shows a violation that is not in the
-/// record.
+/// Describes trials whose history contradicts their record, and those with an unrecorded violation.
 fn differing(
     run: &Path,
     trials: &[Trial],
@@ -219,7 +218,7 @@ fn differing(
 }
 
 fn counts(trials: &[Trial]) -> String {
-    // A single contender has no other to exclude, so its verdict is unknown.
+    // A single contender has no other contender to exclude, so its verdict is unknown.
     let (alone, contended): (Vec<&Trial>, Vec<&Trial>) = trials
         .iter()
         .partition(|trial| trial.spec.contenders == 1 && matches!(trial.judged.verdict, Verdict::Unknown(_)));
@@ -277,16 +276,16 @@ impl ShownFinding<'_> {
     }
 }
 
-/// Maximum number of locks in the table; if there are more, those with problems come first.
+/// Maximum number of locks in the table with `--all`. If any are omitted, locks with problems come first.
 const ROWS: usize = 40;
-/// Rows of the table unless all are requested.
+/// Maximum number of locks in the table without `--all`.
 const FEW_ROWS: usize = 10;
-/// Findings of each kind that are shown with their lines.
+/// Maximum number of timelines, and of findings of each kind with their lines.
 const SHOWN: usize = 3;
-/// Width of the table unless all columns are requested.
+/// Maximum width of the table without `--all`.
 const WIDTH: u16 = 80;
 
-/// The first timeline, or the first few if all are requested.
+/// The first timeline, or the first few with `--all`.
 fn text_of<'a>(timelines: impl Iterator<Item = &'a Timeline>, style: Style) -> String {
     let shown = if style.all { SHOWN } else { 1 };
     timelines.take(shown).map(|timeline| timeline_text(timeline) + "\n").collect()
@@ -343,7 +342,7 @@ fn troubles(lock: &LockReport) -> u64 {
 
 fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
     use document::Value;
-    // An unchecked property must not look like a count of 0.
+    // A property that was not checked must not look like a count of 0.
     let if_any = |count: u64, looked_at: bool| if looked_at { count.into() } else { Value::NotMeasured };
     let if_written = |lock: &LockReport, count: u64| {
         let writes = &lock.writes;
@@ -370,7 +369,7 @@ fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
         .table("", 1, locks)
 }
 
-/// The first finding, or the first few of each kind if all are requested, with only the lines that show it.
+/// The first finding, or the first few of each kind with `--all`, with the lines that show it.
 fn excerpts(shown: &[ShownFinding<'_>], style: Style) -> String {
     let (of_a_kind, in_all) = if style.all { (SHOWN, usize::MAX) } else { (1, 1) };
     let mut said = String::new();
@@ -434,7 +433,7 @@ fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>], timelines: &[Ti
     ]
 }
 
-/// Sections of the page on a run; `changed` are verdicts that differ from the recorded ones.
+/// Sections of a run's page. `changed` lists verdicts that differ from the record.
 fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
     let verdicts = Columns::<&Trial>::new()
         .words("trial", |trial| trial.spec.index as u64)

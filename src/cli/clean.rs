@@ -1,4 +1,4 @@
-//! `clean`: list or remove what killed runs left on an ensemble.
+//! `clean`: lists or removes leftovers of killed runs.
 
 #![expect(clippy::disallowed_methods, reason = "ages of leftovers are measured by the wall clock")]
 
@@ -38,7 +38,7 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
             output::data(&describe(run, chosen.contains(&run)))?;
         }
         if found.is_empty() {
-            output::note("no run left anything behind");
+            output::note("no leftovers found");
         } else if chosen.is_empty() && args.all {
             output::note("nothing was removed; --run-id NAME removes a run that you know is over");
         } else if chosen.is_empty() {
@@ -48,7 +48,7 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     })
 }
 
-/// Lists or removes containers of killed runs; the next `--compose` run would remove them too.
+/// Lists or removes containers of killed runs, which the next `--compose` run would also remove.
 fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
     let all = args.all;
     let found = if all { remove_left_projects().map_err(Error::environment)? } else { left_projects() };
@@ -64,9 +64,9 @@ fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
             output::data(&format!("{}  {}", project.name, state(project.in_use)))?;
         }
         if found.is_empty() {
-            output::note("no run left anything behind");
+            output::note("no leftovers found");
         } else if !all {
-            output::note("remove it with --all; the next run with --compose also does");
+            output::note("remove them with --all; the next run with --compose also removes them");
         }
         Ok(())
     })
@@ -84,7 +84,7 @@ fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
     Ok(run)
 }
 
-/// A run's leftovers as JSON; `newest` is the wall time of their latest sign of life.
+/// Leftovers of a run as JSON; `newest` is the creation time of the newest node.
 fn machine(run: &Leftover, removed: bool) -> Value {
     let state = match (removed, run.alive(SystemTime::now())) {
         (true, _) => "removed",
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_possibly_active_run_is_listed_with_its_latest_end() {
+    fn possibly_active_run_is_listed_with_its_latest_end() {
         let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
         let left = |ephemeral, newest| {
             let (run_id, shows_life) = ("x".into(), false);

@@ -1,4 +1,4 @@
-//! `compare`: whether one run was really slower than another.
+//! `compare`: tests whether one run is slower than another.
 
 use std::time::SystemTime;
 
@@ -14,14 +14,14 @@ use zklockbench_report::ci::CiReport;
 
 fn tell_power(power: &Power) -> Result<Exit, Error> {
     if power.change <= 0.0 {
-        return Err(Error::usage("--power: no number of repetitions detects a change of 0%; give e.g. 5%"));
+        return Err(Error::usage("--power: no number of repetitions detects a change of 0%; use e.g. 5%"));
     }
     output::tell("compare", Exit::Held, &json!({ "power": power }), || {
         output::text(&zklockbench_report::power(power, output::style()))
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the time of breaking off is only a label")]
+#[expect(clippy::disallowed_methods, reason = "the time of the failure is only a label")]
 pub fn execute(args: &CompareArgs) -> Result<Exit, Error> {
     let outputs =
         Outputs { junit: args.junit.clone(), github: args.github, ..Outputs::default() }.prepare()?;

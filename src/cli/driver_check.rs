@@ -1,4 +1,4 @@
-//! `driver check`: whether a lock driver follows the drivers' protocol.
+//! `driver check`: checks that a driver follows the protocol.
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -64,7 +64,7 @@ fn chosen(ready: &Ready, asked: &[String]) -> Result<Vec<String>, Error> {
     Ok(known().filter(is_asked).map(str::to_owned).collect())
 }
 
-/// Runs on a thread with a runtime for sessions. On an interrupt, unfinished work is dropped, including the driver.
+/// Runs work on a thread with a runtime for sessions. An interrupt drops the work, including the driver.
 async fn on_its_own_thread<T: Send + 'static, F: Future<Output = T>>(
     stop: &CancellationToken,
     work: impl FnOnce() -> F + Send + 'static,
@@ -73,7 +73,7 @@ async fn on_its_own_thread<T: Send + 'static, F: Future<Output = T>>(
     let task = tokio::task::spawn_blocking(move || {
         runtime::block_on(async { stop.run_until_cancelled(work()).await.ok_or(Error::Interrupted) })
     });
-    task.await.map_err(|error| Error::environment(format!("the check ended: {error}")))?
+    task.await.map_err(|error| Error::environment(format!("the check failed: {error}")))?
 }
 
 fn show(ready: &Ready, locks: &[String], all: &[Finding], args: &DriverCheckArgs) -> Result<Exit, Error> {
@@ -108,7 +108,7 @@ fn next(ready: &Ready, locks: &[String], program: &str) -> String {
     }
 }
 
-/// `curator 1.0: InterProcessMutex keeps the protocol: 27 of 27 checks`.
+/// Headline, e.g. `curator 1.0: InterProcessMutex keeps the protocol: 27 of 27 checks`.
 fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     let count = |outcome| all.iter().filter(|finding| finding.outcome == outcome).count();
     let (failed, left_out, unknown) =
@@ -132,13 +132,13 @@ fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     format!("{driver}{system}: {names}{verdict}{left_out}")
 }
 
-/// The lock and the check.
+/// Name of the lock and the check.
 fn name(finding: &Finding) -> String {
     let lock = finding.lock.as_ref().map_or_else(String::new, |lock| format!("{lock}, "));
     format!("{lock}{}", finding.check)
 }
 
-/// A finding whose names take so many columns, with its remedy and its course.
+/// A finding with its advice and timeline; `names` is the width of the name column.
 fn line(finding: &Finding, names: usize) -> String {
     let advice =
         finding.advice.map_or_else(String::new, |advice| format!("           what to do: {advice}\n"));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_is_the_outcome() {
+    fn headline_counts_passed_failed_and_untried_checks() {
         let said = |locks: &[&str], outcomes: &[Outcome]| {
             let locks: Vec<String> = locks.iter().map(|lock| (*lock).to_owned()).collect();
             let all: Vec<Finding> = outcomes.iter().map(|outcome| finding(*outcome)).collect();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_states_the_finding_and_the_remedy() {
+    fn each_line_contains_the_finding_and_its_advice() {
         assert_eq!(line(&finding(Outcome::Ok), 15), "ok         Lock, timeout    seen\n");
         assert_eq!(
             line(&finding(Outcome::Failed), 13),
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_lists_untried_checks() {
+    fn last_line_suggests_a_run_with_faults_for_zookeeper_locks() {
         let last = next(&ready(), &["Lock".to_owned()], "python3 my-lock.py");
         assert_eq!(
             last,
             "These checks do not cover faults. Next: zklockbench run faults/leader-killed --driver \
              my='python3 my-lock.py' --strategies my:Lock"
         );
-        // Faults that break servers do not affect locks of other systems.
+        // Server faults do not affect locks of other systems.
         let mut other = ready();
         other.system = "redis".into();
         let last = next(&other, &["Lock".to_owned()], "drivers/redis/run");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_lock_is_reported_with_the_nearest_name() {
+    fn unknown_locks_are_reported_with_the_nearest_name() {
         assert_eq!(chosen(&ready(), &[]).unwrap(), ["Lock", "Other"]);
         let told = chosen(&ready(), &["Lokc".to_owned()]).unwrap_err().to_string();
         assert!(told.contains("no lock `Lokc`; did you mean `Lock`?"), "{told}");

@@ -1,4 +1,4 @@
-//! `driver new`: writes a driver whose lock its author replaces.
+//! `driver new`: writes a driver with a lock to replace.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -11,10 +11,9 @@ use super::args::{DriverLanguage, DriverNewArgs};
 use super::output;
 use zklockbench_core::error::{Error, Exit};
 
-/// Program that starts a driver.
 const RUN: &str = "run";
 
-/// Names and contents of files. The first one is the file to edit.
+/// Names and contents of files; the first one is the file to edit.
 type Files = &'static [(&'static str, &'static str)];
 
 macro_rules! templates {
@@ -26,7 +25,7 @@ macro_rules! templates {
 const PYTHON: Files = templates!("python": "my_lock.py", "run", "README.md");
 const JAVA: Files = templates!("java": "MyLock.java", "Driver.java", "pom.xml", "run", "README.md");
 const GO: Files = templates!("go": "my_lock.go", "main.go", "go.mod", "run", "README.md");
-/// The protocol in Python, which drivers of this repository use, too.
+/// The protocol in Python, also used by drivers of this repository.
 const CONTENDERS: Files = &[("contenders.py", include_str!("../../drivers/python/contenders.py"))];
 
 pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
@@ -59,7 +58,7 @@ pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
     })
 }
 
-/// Writes a new file with these permissions, of which the user's mask takes some.
+/// Writes a new file with this mode, restricted by the umask.
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())

@@ -1,5 +1,5 @@
-//! `--driver`: external programs whose locks can be contenders. Only the command line names them, never a scenario, because they
-//! can do anything.
+//! `--driver`: external programs that acquire locks for contenders. Only the command line names drivers,
+//! never a scenario, because they can do anything.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -15,27 +15,29 @@ use zklockbench_locks::driver::{DriverCommand, Process};
 use zklockbench_locks::{DrivenLock, DrivenLocks, Program};
 use zklockbench_scenario::Scenario;
 
-/// Variable with drivers by name, one per line, in the form of `--driver`.
+/// Environment variable with one driver per line, in the form of `--driver`.
 const VARIABLE: &str = "ZKLOCKBENCH_DRIVERS";
 
-/// All named drivers, for processes that this one starts.
+/// All drivers, in the form of the variable, for child processes.
 static ALL: OnceLock<String> = OnceLock::new();
 
-/// Drivers of the command line, as options for another command line, each after a space.
+/// Drivers as options for a command line, each preceded by a space.
 static OPTIONS: OnceLock<String> = OnceLock::new();
 
-/// Parses a driver, `NAME=COMMAND`, with the command as a shell would take it.
+/// Parses `NAME=COMMAND`, where the command is split as by a shell.
 pub fn named(text: &str) -> Result<DriverCommand, String> {
     const AS_IN: &str = "my='python3 my-lock.py'";
     let how = || format!("write NAME=COMMAND, as in --driver {AS_IN}");
     let (name, command) = text.split_once('=').ok_or_else(|| match text.trim() {
         "" => how(),
-        command => format!("it has no name: write NAME=COMMAND, such as --driver my={}", as_a_word(command)),
+        command => {
+            format!("the driver has no name: write NAME=COMMAND, such as --driver my={}", as_a_word(command))
+        }
     })?;
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.starts_with('-') || !name.chars().all(fine) {
         return Err(format!(
-            "`{name}` is no driver name: use lower-case letters, digits and -, like {AS_IN}"
+            "`{name}` is not a driver name: use lower-case letters, digits and -, as in {AS_IN}"
         ));
     }
     let words = shlex::split(command).ok_or_else(|| format!("`{command}` has an unclosed quote"))?;
@@ -44,7 +46,7 @@ pub fn named(text: &str) -> Result<DriverCommand, String> {
     Ok(DriverCommand { name, program, arguments: arguments.to_vec() })
 }
 
-/// Starts each driver once to learn its locks, which can then be used as strategies.
+/// Starts each driver once to get its locks, and registers these as strategies.
 pub fn register(given: &[DriverCommand]) -> Result<(), Error> {
     let option = |driver: &DriverCommand| format!(" --driver {}", as_a_word(&written(driver)));
     let _ = OPTIONS.set(given.iter().map(option).collect());
@@ -58,12 +60,12 @@ pub fn register(given: &[DriverCommand]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Options for a command line that continues this one with the same drivers.
+/// The drivers as options for a command line that resumes or repeats this one.
 pub fn options() -> &'static str {
     OPTIONS.get().map_or("", String::as_str)
 }
 
-/// Drivers from the command line, and drivers from the variable that have other names.
+/// Drivers from the command line, and drivers from the variable with other names.
 fn with_those_of(given: &[DriverCommand], variable: &str) -> Result<Vec<DriverCommand>, Error> {
     let mut all: Vec<DriverCommand> = Vec::new();
     for driver in given {
@@ -95,7 +97,7 @@ fn written(driver: &DriverCommand) -> String {
     format!("{}={}", driver.name, command_of(driver))
 }
 
-/// A driver as text: its name, its command, and its description of itself.
+/// Name, command and description of a driver.
 pub fn told(program: &Program) -> String {
     format!("{} ({})", written(&program.command), program.said())
 }
@@ -105,15 +107,15 @@ pub fn command_of(driver: &DriverCommand) -> String {
     words.map(|word| as_a_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Passes the drivers to a separate run through a variable, because older binaries ignore unknown variables.
+/// Passes the drivers to a child run in the variable, because older binaries ignore unknown variables.
 pub fn pass_on(command: &mut Command) {
     command.envs(ALL.get().map(|all| (VARIABLE, all)));
 }
 
-/// Drivers of some runs: the drivers named for these runs, and the drivers that all runs share.
+/// Drivers of some runs only, in addition to the drivers of all runs.
 #[derive(Debug)]
 pub struct OwnDrivers {
-    /// Drivers named for these runs, as they describe themselves.
+    /// The additional drivers.
     pub own: Vec<Program>,
     /// Locks of all drivers.
     pub locks: DrivenLocks,
@@ -129,13 +131,13 @@ impl OwnDrivers {
         Ok(Self { own, locks, lines: lines(&all) })
     }
 
-    /// Passes these drivers to such a run instead.
+    /// Passes these drivers to a child run, instead of the drivers of all runs.
     pub fn pass_on(&self, command: &mut Command) {
         command.env(VARIABLE, &self.lines);
     }
 }
 
-/// The drivers' locks that strategies of these names use.
+/// The driver locks that these strategies use.
 fn used<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
@@ -147,7 +149,7 @@ pub fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
     scenario.strategies.iter().map(|one| one.name.as_str())
 }
 
-/// Refuses, before anything starts, drivers' locks that cannot encrypt connections or authenticate.
+/// Rejects driver locks that cannot encrypt connections or authenticate as required.
 pub fn check_access<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
@@ -158,12 +160,12 @@ pub fn check_access<'a>(
     used(names, driven).find_map(unfit).map_or(Ok(()), |why| Err(Error::usage(why)))
 }
 
-/// Refuses features that a driver declares it cannot provide.
+/// Rejects features that a driver does not support.
 pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
     for (name, lock) in used(names(scenario), driven) {
         if scenario.acquire_timeout.is_some() && !may_time_out(lock) {
             return Err(Error::usage(format!(
-                "`{name}` does not support timeouts, as its driver declares: leave `acquire_timeout` out, \
+                "`{name}` does not support timeouts, according to its driver: remove `acquire_timeout` \
                  or `{name}`"
             )));
         }
@@ -190,7 +192,7 @@ pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
     if lock.program.ready.system == LockCard::ZOOKEEPER {
         return None;
     }
-    // The fault would not affect the lock, which would then seem immune.
+    // The fault would not affect the lock, which would then wrongly seem immune.
     let what = match fault.needs {
         Capability::Contenders if fault.name == "expire" => "a ZooKeeper session",
         Capability::Contenders => return None,
@@ -207,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driver_is_a_name_and_a_shell_command() {
+    fn driver_option_is_a_name_and_a_shell_command() {
         let driver = named("kazoo=/usr/bin/python3 'my driver.py' --fast").unwrap();
         assert_eq!((driver.name.as_str(), driver.program.as_str()), ("kazoo", "/usr/bin/python3"));
         assert_eq!(driver.arguments, ["my driver.py", "--fast"]);
@@ -216,7 +218,10 @@ mod tests {
             assert!(named(wrong).is_err(), "{wrong}");
         }
         let told = named("python3 my-lock.py").unwrap_err();
-        assert_eq!(told, "it has no name: write NAME=COMMAND, such as --driver my='python3 my-lock.py'");
+        assert_eq!(
+            told,
+            "the driver has no name: write NAME=COMMAND, such as --driver my='python3 my-lock.py'"
+        );
         for wrong in ["", "kazoo=", "My=run"] {
             let told = named(wrong).unwrap_err();
             assert!(told.ends_with(" my='python3 my-lock.py'"), "{told}");
@@ -224,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn drivers_that_cannot_encrypt_or_authenticate_are_refused_if_required() {
-        // Given a driver that can, and one that does not declare it
+    fn drivers_without_tls_or_sasl_are_rejected_if_required() {
+        // Given a driver that supports TLS and SASL, and one that does not
         let program = |name: &str, can: bool| {
             let lock = serde_json::json!({ "timeout": "native", "cancel": "none" });
             let ready = serde_json::json!({ "t": "ready", "v": 1, "driver": name, "tls": can, "sasl": can, "locks": { "L": lock } });
@@ -236,7 +241,7 @@ mod tests {
         };
         let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
         let check = |name: &str, access: &AccessArgs| check_access([name].into_iter(), &driven, access);
-        // Then the driver is refused with TLS and with SASL only, even as one of two
+        // Then the second driver is rejected only with TLS or SASL, even as one of two
         let none = AccessArgs::default();
         let tls = AccessArgs { tls: true, ..none.clone() };
         let sasl = AccessArgs { sasl: Some("bench".into()), ..none.clone() };
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_overrides_the_variable() {
+    fn command_line_drivers_override_the_variable() {
         let given = [named("a=one").unwrap()];
         let all = with_those_of(&given, "a=two\n\nb=three\n").unwrap();
         let programs: Vec<_> = all.iter().map(|driver| driver.program.as_str()).collect();

@@ -1,4 +1,4 @@
-//! `ensemble up|status|down`: a local ensemble that stays between runs.
+//! `ensemble up|status|down`: keeps a local ensemble running between runs.
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
         if kept.alive().len() == kept.servers.len() {
             return already_up(&kept, &args);
         }
-        // Removes the remains of an ensemble that has died.
+        // Removes the leftovers of an ensemble that has died.
         kept.down(&state).await?;
     }
     let installation = Installation::find(&Places::of_this_machine(args.install.zookeeper_home))?;

@@ -1,5 +1,4 @@
-//! `explore`: every single fault and every order of requests of a lock, on a real server, and the shortest schedule that breaks a
-//! promise.
+//! `explore`: tries every single fault and every order of a lock's requests on a real server.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -28,12 +27,12 @@ use zklockbench_report::picture::{Picture, Row};
 use zklockbench_scenario::Scenario;
 use zklockbench_zk::Target;
 
-/// Version of a case file.
+/// Version of case files.
 const CASE: u32 = 1;
 const COMMAND: &str = "explore";
 const MOST_CONTENDERS: u8 = 8;
 
-/// A schedule that breaks a promise, with everything needed to repeat it.
+/// A failing schedule, with everything needed to repeat it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Case {
     case: u32,
@@ -62,7 +61,7 @@ pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit
         let (servers, chroot) = opened.target.parts();
         let site = |lock: Lock, contenders: usize| Site {
             lock,
-            // Paths in messages begin at the servers' root.
+            // Paths in messages are not relative to the chroot.
             target: Target { connect: servers.to_owned(), access: opened.target.access.clone() },
             server: server.clone(),
             root: format!("{chroot}{root}"),
@@ -85,7 +84,7 @@ fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error>
             Ok(all.iter().filter(|card| card.guarantees.exclusive).map(|card| card.name.to_owned()).collect())
         }
         None if args.strategies.is_empty() => {
-            Err(Error::usage("name a strategy, as in `zklockbench explore curator-mutex`, or --all"))
+            Err(Error::usage("name a strategy, as in `zklockbench explore curator-mutex`, or use --all"))
         }
         None => Ok(args.strategies.clone()),
     }
@@ -102,7 +101,7 @@ fn lock(label: &str) -> Result<Lock, Error> {
         )));
     }
     let mut set: Vec<String> = words.map(setting).collect::<Result<_, _>>()?;
-    // With several leases, two contenders would never wait for each other.
+    // With several leases, two contenders would not wait for each other.
     if let Holders::Leases(leases) = card.guarantees.holders
         && !set.iter().any(|one| one.starts_with(&format!("{leases} =")))
     {
@@ -121,7 +120,7 @@ fn lock(label: &str) -> Result<Lock, Error> {
     Ok(Lock { label: choice.label, entry: *entry, params: choice.params, driven })
 }
 
-/// Error for a lock of a driver that is not on the command line.
+/// Error for a lock whose driver is not on the command line.
 fn missing_driver(name: &str) -> Option<Error> {
     let (driver, _) = name.split_once(':')?;
     let prefix = format!("{driver}:");
@@ -133,7 +132,7 @@ fn missing_driver(name: &str) -> Option<Error> {
     })
 }
 
-/// Enough contenders that one of them waits.
+/// Default number of contenders: at least one of them waits.
 fn contenders(lock: &Lock) -> u8 {
     match lock.entry.card.guarantees.holders {
         Holders::Leases(leases) => {
@@ -171,14 +170,14 @@ async fn again(
     site: impl Fn(Lock, usize) -> Site,
     stop: &CancellationToken,
 ) -> Result<Exit, Error> {
-    let lock = locks.into_iter().next().ok_or_else(|| Error::usage("the case names no lock"))?;
+    let lock = locks.into_iter().next().ok_or_else(|| Error::usage("the case contains no lock"))?;
     let (site, schedule) = (site(lock, case.schedule.contenders), case.schedule.clone());
     let contenders = schedule.contenders;
     let outcome = apart(stop, move || replay(&site, &schedule)).await?;
     let not_as_asked = outcome.unexplored.as_ref().or(outcome.impossible.as_ref());
     let (exit, headline) = match (&outcome.fault, not_as_asked) {
         (Some(fault), _) => (Exit::Violated, format!("{}: {}", fault.word(), outcome.sentence)),
-        (None, Some(why)) => (Exit::Unknown, format!("not replayed as requested: {why}")),
+        (None, Some(why)) => (Exit::Unknown, format!("not replayed as recorded: {why}")),
         (None, None) => (Exit::Held, format!("held; the case expects: {}", case.expects)),
     };
     let found = json!({ "headline": headline, "trace": outcome.trace });
@@ -196,7 +195,7 @@ async fn apart<T: Send + 'static>(
     if stop.is_cancelled() {
         return Err(Error::Interrupted);
     }
-    done.map_err(|error| Error::environment(format!("the exploration ended: {error}")))?
+    done.map_err(|error| Error::environment(format!("the exploration failed: {error}")))?
 }
 
 async fn all(
@@ -211,7 +210,7 @@ async fn all(
     let (mut explored, count) = (Vec::new(), locks.len());
     for (number, lock) in locks.into_iter().enumerate() {
         progress.note(&format!("exploring {}", lock.label));
-        // If a lock finishes early, the later ones share the rest of its budget.
+        // Later locks share the unused budget of earlier locks.
         let left = u32::try_from(count - number).unwrap_or(u32::MAX);
         let budget = ends.saturating_duration_since(Instant::now()) / left;
         let scope = Scope { budget, pairs: args.pairs };
@@ -228,9 +227,9 @@ async fn all(
     })
 }
 
-/// A trace as a picture, shaded from the entry that was a violation until one of those inside releases.
+/// Draws a trace, shaded from the violating entry until a holder releases.
 fn picture(trace: &[TraceStep], entry: Option<usize>, contenders: usize) -> Picture {
-    // A newcomer has the number after the last contender.
+    // The newcomer's number follows the last contender's.
     let lanes = trace.iter().map(|step| step.contender + 1).max().unwrap_or(0).max(contenders);
     let entry = entry.unwrap_or(trace.len());
     let ends = |step: &TraceStep| step.kind == StepKind::Deed && step.what == RELEASES;
@@ -297,7 +296,7 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
         let picture = picture(&worst.trace, worst.entry, worst.schedule.contenders);
         let _ = writeln!(
             text,
-            "\n{}{}\nagain: zklockbench explore --replay {}{}",
+            "\n{}{}\nrepeat it: zklockbench explore --replay {}{}",
             picture.text(),
             picture.legend(),
             as_a_word(&file.display().to_string()),
@@ -376,11 +375,11 @@ fn read_case(file: &Path) -> Result<Case, Error> {
     let stranger = victims.chain(case.schedule.readers.iter().copied()).find(|one| *one >= contenders);
     match (case.case, contenders, stranger) {
         (CASE, 1..=8, None) => Ok(case),
-        (CASE, 1..=8, Some(victim)) => {
-            Err(wrong(format!("a victim or reader is {victim}, but there are {contenders} contenders")))
-        }
+        (CASE, 1..=8, Some(victim)) => Err(wrong(format!(
+            "contender {victim} is a victim or reader, but there are only {contenders} contenders"
+        ))),
         (CASE, count, _) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),
-        (other, ..) => Err(wrong(format!("case version {other}, but this program reads {CASE}"))),
+        (other, ..) => Err(wrong(format!("case version {other}, but this program supports only {CASE}"))),
     }
 }
 
@@ -389,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strategy_is_a_name_with_its_parameters() {
+    fn strategy_label_is_a_name_with_parameters() {
         let explored = lock("predecessor-watch watch=exists").unwrap();
         assert_eq!(explored.label, "predecessor-watch watch=exists");
         assert!(lock("curator-mutexx").unwrap_err().to_string().contains("curator-mutex"));
@@ -398,13 +397,13 @@ mod tests {
     }
 
     #[test]
-    fn a_semaphore_has_one_lease_by_default() {
+    fn semaphores_have_one_lease_by_default() {
         assert!(lock("curator-semaphore").unwrap().label.contains("leases=1"));
         assert!(lock("curator-semaphore leases=2").unwrap().label.contains("leases=2"));
     }
 
     #[test]
-    fn one_contender_more_than_there_are_leases_competes_by_default() {
+    fn default_contenders_exceed_the_leases_by_one() {
         let of = |label: &str| contenders(&lock(label).unwrap());
         let labels = [
             "curator-mutex",
@@ -416,13 +415,13 @@ mod tests {
     }
 
     #[test]
-    fn a_drivers_lock_without_its_driver_is_refused_with_the_option_to_add() {
+    fn lock_of_an_unknown_driver_is_rejected_with_the_missing_option() {
         let error = lock("q:MyLock").unwrap_err().to_string();
         assert!(error.contains("add --driver q=COMMAND"), "{error}");
     }
 
     #[test]
-    fn a_case_of_another_version_is_refused() {
+    fn case_of_another_version_is_rejected() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let case = |version: u32| {
             json!({ "case": version, "suite": "0.1.0", "lock": "count", "servers": [], "schedule": { "contenders": 2 },

@@ -1,4 +1,4 @@
-//! `export` and the reports for CI: which options request them, how they are written, and how to write them for a completed run.
+//! `export` and reports for CI: their options, and how they are written for finished runs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -17,13 +17,13 @@ use zklockbench_core::error::{Error, Exit};
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// The directory of a run
+    /// Directory of the run
     pub run: PathBuf,
     #[command(flatten)]
     pub outputs: Outputs,
 }
 
-/// Writes the requested outputs. It judges nothing: the exit code shows only whether they were written.
+/// Writes the requested outputs. The exit code shows only whether they were written.
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     if !args.outputs.is_any() {
         return Err(Error::usage(
@@ -43,14 +43,14 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     })
 }
 
-/// Options that write the outcome for CI.
+/// Options for CI reports.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "For CI")]
 pub struct Outputs {
     /// Write verdicts and gates as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate whatever did not pass
+    /// Append to $GITHUB_STEP_SUMMARY and annotate failures, in a GitHub workflow
     #[arg(long)]
     pub github: bool,
     /// Write bigger-is-better.json and smaller-is-better.json for github-action-benchmark
@@ -74,13 +74,13 @@ impl Outputs {
         self.github || self.metrics_push.is_some() || !self.files().is_empty()
     }
 
-    /// Checks that all outputs can be written, and removes an earlier run's files so that none is mistaken for this run's.
+    /// Checks that all outputs can be written, and removes output files of an earlier run.
     pub fn prepare(&self) -> Result<Prepared, Error> {
         let files = self.files();
         for (at, file) in files.iter().enumerate() {
             if files[..at].contains(file) {
                 return Err(Error::usage(format!(
-                    "two outputs cannot go to {}; name another file",
+                    "two outputs cannot be written to {}; name another file",
                     file.display()
                 )));
             }
@@ -94,7 +94,7 @@ impl Outputs {
         Ok(Prepared { outputs: self.clone(), summary })
     }
 
-    /// The output files, except GitHub's.
+    /// Output files, except GitHub's summary.
     fn files(&self) -> Vec<PathBuf> {
         let named = [&self.junit, &self.bencher, &self.openmetrics].into_iter().flatten().cloned();
         let both = self
@@ -108,7 +108,7 @@ impl Outputs {
 #[derive(Debug)]
 pub struct Prepared {
     outputs: Outputs,
-    /// GitHub's file for the summary of the step.
+    /// GitHub's summary file of the step.
     summary: Option<PathBuf>,
 }
 
@@ -140,15 +140,14 @@ impl Prepared {
             written.push(path.clone());
             github::annotations(document).iter().for_each(|line| output::note(line));
         }
-        // Last, because the receiver may have gone.
+        // Last, because the receiver may be unreachable by now.
         if let Some(receiver) = metrics_push {
             receiver.push(openmetrics::series(document))?;
         }
         Ok(written)
     }
 
-    /// Reports a failure before anything was measured, because a missing file looks like a step that did not
-    /// run. Formats for metrics are skipped, as there are none.
+    /// Reports a failure before any measurement, because a missing file would look like a skipped step.
     pub fn broke_off(&self, title: &str, began: SystemTime, error: &Error) {
         let figures = Outputs {
             benchmark_action: None,
@@ -175,7 +174,7 @@ fn step_summary() -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Appends the summary to the step's existing text, up to GitHub's limit.
+/// Appends the summary to the step's text, up to GitHub's size limit.
 fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
     let there = fs::metadata(path).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX));
     let text = github::summary(document, github::SUMMARY_AT_MOST.saturating_sub(there));
@@ -186,10 +185,10 @@ fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
     to_append(path)?.write_all(text.as_bytes()).map_err(cannot_write(path))
 }
 
-/// Removes the file after checking that it can be written.
+/// Removes the file after checking that it is writable.
 fn clear(path: &Path) -> Result<(), Error> {
     to_append(path)?;
-    // A device or a pipe is not a file of an earlier run.
+    // A device or a pipe is not a leftover of an earlier run.
     if !path.is_file() {
         return Ok(());
     }
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_of_an_earlier_run_are_removed_first() {
+    fn outputs_of_an_earlier_run_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let outputs = outputs(place.path());
         fs::write(place.path().join("junit.xml"), "all green").unwrap();
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aborted_run_exports_an_error_and_no_metrics() {
+    fn aborted_run_exports_an_error_but_no_metrics() {
         let place = tempfile::tempdir().unwrap();
         let prepared = outputs(place.path()).prepare().unwrap();
         prepared.broke_off("quick", SystemTime::UNIX_EPOCH, &Error::environment("no ZooKeeper was found"));
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn two_outputs_to_one_file_or_any_to_a_directory_are_refused() {
+    fn outputs_to_the_same_file_or_to_a_directory_are_rejected() {
         let place = tempfile::tempdir().unwrap();
         let same = Outputs { openmetrics: Some(place.path().join("bencher.json")), ..outputs(place.path()) };
         let told = same.prepare().unwrap_err();
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_appended_within_githubs_limit() {
+    fn summary_is_appended_up_to_the_size_limit_of_github() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("summary.md");
         let document = CiReport::of_failure("quick", SystemTime::UNIX_EPOCH, "why");

@@ -1,4 +1,4 @@
-//! Additions to the options in `--help`: the commands in groups, and examples of each.
+//! Additions to clap's `--help`: commands in groups, examples, and a shorter `-h`.
 
 use std::fmt::Write as _;
 
@@ -14,8 +14,7 @@ struct Group {
 struct HelpEntry {
     command: &'static str,
     examples: &'static [&'static str],
-    /// Options that nine of ten uses need, by the headings under which `-h` prints them; an empty heading is that of the other
-    /// options. The rest is left to `--help`. If there are none, `-h` prints all options.
+    /// Options that `-h` prints, by heading; "" is clap's default heading. If empty, `-h` prints all options.
     short: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -28,7 +27,7 @@ impl HelpEntry {
         Self { short, ..self }
     }
 
-    /// The command with the other options left to `--help`.
+    /// Hides the other options from `-h`.
     fn shortened(&self, command: Command) -> Command {
         command.mut_args(|arg| {
             let Some(long) = arg.get_long() else { return arg };
@@ -163,7 +162,7 @@ const GROUPS: [Group; 5] = [
             entry("schema", &["> scenario.schema.json", "run"]),
             entry("completions", &["bash > zklockbench.bash", "zsh"]),
             entry("man", &["| man -l -", "--out man"]),
-            // Clap's own command.
+            // Built into clap.
             entry("help", &[]),
         ],
     },
@@ -176,7 +175,7 @@ const GROUPS: [Group; 5] = [
     },
 ];
 
-/// An option whose help in `-h` ends before details.
+/// Shortens an option's help in `-h` to the text before its details.
 fn with_brief_help(arg: Arg) -> Arg {
     let whole = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let details = ["; ", ": ", " (", " [default"].iter().filter_map(|begin| whole.find(begin));
@@ -210,13 +209,13 @@ pub fn completed(command: Command) -> Command {
     };
     entries().fold(command, with_examples).after_help(exit_codes()).help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}\n\n\
-         `zklockbench COMMAND --help` has its options and examples.{{after-help}}"
+         `zklockbench COMMAND --help` prints its options and examples.{{after-help}}"
     ))
 }
 
 /// Maximum width of clap's help.
 const WIDTH: usize = 100;
-/// Width of the column with the commands' names.
+/// Width of the column of command names.
 const NAMES: usize = 15;
 
 fn groups(command: &Command, width: usize) -> String {
@@ -247,7 +246,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn every_command_is_in_one_group_and_its_examples_parse() {
+    fn each_command_is_in_one_group_and_its_examples_parse() {
         let definition = completed(Cli::command());
         for command in definition.get_subcommands() {
             let name = command.get_name();
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commands_summary_wraps_between_words_and_stays_aligned() {
+    fn command_summaries_wrap_between_words_and_stay_aligned() {
         let text = groups(&Cli::command(), 60);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         let broken = "\n  sweep        Measure a scenario over a range of\n               contenders, rates,";

@@ -1,4 +1,4 @@
-//! `learn`: how locks are used on a running ensemble, from its transaction logs or by watching it.
+//! `learn`: learns how locks are used on a running ensemble, from its transaction logs or by watching it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,19 +36,19 @@ pub async fn execute(args: LearnArgs, stop: &CancellationToken) -> Result<Exit, 
     let scratch = scratch()?;
     let (observed, mut facts) = watch(&target, &watching, scratch.path(), stop).await?;
     if args.anonymous {
-        // A path contains names of nodes.
+        // The path contains node names.
         facts.path.clear();
     }
     conclude(&args, &observed, None, Some(facts))
 }
 
-/// Prints what a watch would send.
+/// Prints the requests of a watch.
 fn dry_run(watching: &Watching, connect: &str) -> Result<Exit, Error> {
     let requests = watching.requests();
     let found = json!({ "connect": connect, "requests": requests });
     output::tell("learn", Exit::Held, &found, || {
         let lines: String = requests.iter().map(|request| format!("  {request}\n")).collect();
-        output::text(&format!("Would send to {connect}, in one session:\n{lines}"))
+        output::text(&format!("Requests to {connect}, in one session:\n{lines}"))
     })
 }
 
@@ -64,7 +64,7 @@ fn from_logs(args: &LearnArgs, stop: &CancellationToken) -> Result<Exit, Error> 
     conclude(args, &observed, Some(logs), None)
 }
 
-/// Directory for data that do not fit into memory.
+/// Directory for data that does not fit into memory.
 fn scratch() -> Result<tempfile::TempDir, Error> {
     tempfile::tempdir()
         .map_err(|error| Error::environment(format!("cannot create a temporary directory: {error}")))
@@ -87,7 +87,8 @@ fn conclude(
         logs,
         watch,
     };
-    let failed = |error: std::io::Error| Error::environment(format!("cannot read back cycles: {error}"));
+    let failed =
+        |error: std::io::Error| Error::environment(format!("cannot read the recorded cycles: {error}"));
     let asked = Asked { handoff: args.handoff, is_anonymous: args.anonymous };
     let mut found = summarise(observed, asked).map_err(failed)?;
     let results = results(args)?;
@@ -97,7 +98,7 @@ fn conclude(
     let mut learned = Learned::of(source, writes(observed), families);
     learned.scenarios = scenarios.map_err(Error::cannot("write scenarios to", &results))?;
     learned.tool_commit = tool_commit();
-    // The command line contains names of nodes.
+    // The command line contains node names.
     learned.command = if args.anonymous { Vec::new() } else { runs::command_line() };
     learned.write(&results)?;
     super::report::write_into(&results, of_learned(&learned));
@@ -112,7 +113,7 @@ fn conclude(
     })
 }
 
-/// The requested directory for the results, or a new one.
+/// The requested results directory, or a new one.
 fn results(args: &LearnArgs) -> Result<PathBuf, Error> {
     match &args.out {
         Some(out) => {
@@ -144,7 +145,7 @@ pub fn moment(text: &str) -> Result<SystemTime, String> {
         .map_err(|_| format!("`{}` is not a time in UTC; write e.g. 2026-11-29T08:00:00Z", shown(text, 40)))
 }
 
-/// Parses the path of a node.
+/// Parses a node path.
 pub fn node_path(text: &str) -> Result<String, String> {
     match text {
         "/" => Ok("/".to_owned()),
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_times_are_checked() {
+    fn node_paths_and_times_are_validated() {
         assert_eq!(node_path("/locks/"), Ok("/locks".to_owned()));
         assert_eq!(node_path("/"), Ok("/".to_owned()));
         for wrong in ["", "locks", "/a//b"] {

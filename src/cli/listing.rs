@@ -1,4 +1,4 @@
-//! `strategies`, `faults` and `scenarios`: lists all of a kind, one per row, or describes the named one.
+//! `strategies`, `faults` and `scenarios`: list all items, one per row, or describe one.
 
 use serde_json::{Value, json};
 
@@ -15,16 +15,16 @@ use zklockbench_scenario::did_you_mean;
 pub trait Listing: Sized {
     const NOUN: &'static str;
 
-    /// The command that lists the items, and the JSON field that contains them.
+    /// Name of the command, and of the JSON field with the items.
     const COMMAND: &'static str;
 
-    /// Whether the item's description may be broken into lines.
+    /// Whether the description may be wrapped.
     const IS_PROSE: bool = true;
 
-    /// Every name by which it is found, its own first.
+    /// All names of the item, the canonical one first.
     fn names(&self) -> Vec<&'static str>;
 
-    /// Columns of the list: a name, a text that may continue on further lines, and others.
+    /// Columns of the list: the name, a text that may wrap, and others.
     fn columns<'c>() -> Columns<'c, &'c Self>;
 
     fn describe(&self) -> String;
@@ -32,7 +32,7 @@ pub trait Listing: Sized {
     fn machine(&self) -> Value;
 }
 
-/// Least width of a list.
+/// Minimum width of a list.
 const WIDTH: u16 = 80;
 
 pub fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_name_is_reported_with_the_nearest_or_all_names() {
+    fn unknown_names_are_reported_with_the_nearest_or_all_names() {
         let told = |name| strategy(name).unwrap_err().to_string();
         assert_eq!(told("poling"), "there is no strategy `poling`; did you mean `polling`?");
         assert_eq!(told("child-wach"), "there is no strategy `child-wach`; did you mean `child-watch`?");

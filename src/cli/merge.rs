@@ -1,4 +1,4 @@
-//! `merge`: joins the parts of several workers into one run, judged and shown like any other.
+//! `merge`: merges the parts of several workers into one run, which is judged and shown like any other.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     MeasuredRun { concluding, file, writer, run, ran }.conclude(&outputs)
 }
 
-/// Reads all parts of one run, in the order of their numbers.
+/// Reads all parts of one run, sorted by worker number.
 fn read(named: &[PathBuf]) -> Result<Vec<StoredPart>, Error> {
     let mut dirs = Vec::new();
     for dir in named {
@@ -65,7 +65,7 @@ fn read_part(dir: PathBuf) -> Result<StoredPart, Error> {
     Ok(StoredPart { index: part.index, dir, workers, stored })
 }
 
-/// Refuses parts that are not exactly the parts of one run.
+/// Rejects parts that do not form exactly one run.
 fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     let Some(first) = parts.first() else { return Err(Error::usage("there is no part to merge")) };
     for part in parts {
@@ -92,14 +92,14 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     let of = first.workers.of;
     let times = |index: usize| parts.iter().filter(|part| part.index == index).count();
     if let Some(twice) = (0..of).find(|index| times(*index) > 1) {
-        return Err(Error::usage(format!("there are two parts of worker {twice}; name each once")));
+        return Err(Error::usage(format!("there are two parts of worker {twice}; name each part once")));
     }
     let missing: Vec<String> =
         (0..of).filter(|index| times(*index) == 0).map(|index| index.to_string()).collect();
     match missing.as_slice() {
         [] => Ok(()),
         _ => Err(Error::usage(format!(
-            "parts are missing: the run {} had {}, and there is none from worker {}; name their \
+            "parts are missing: the run {} had {}, but there is no part of worker {}; name their \
              directories, too",
             first.workers.run_id,
             counted(of, "worker", "workers"),
@@ -108,7 +108,7 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     }
 }
 
-/// Facts about the whole run: those of worker 0, and those of each part.
+/// Facts about the merged run: from worker 0, or combined from all parts.
 fn merged_run(parts: &[StoredPart]) -> Run {
     let first = &parts[0].stored.run.run;
     let broke_off = parts.iter().find(|part| part.stored.run.outcome.ending != RunEnding::Complete);
@@ -137,7 +137,7 @@ fn numbers(parts: &[StoredPart]) -> Vec<usize> {
     all.filter(|index| parts.iter().all(|part| made(part, *index))).collect()
 }
 
-/// One trial, judged as a whole. Its history is written into `dir`.
+/// Merges the parts of a trial and judges it. Writes its history into `dir`.
 fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial, Error> {
     let of = |part: &StoredPart| part.stored.trials.iter().find(|trial| trial.spec.index == index).cloned();
     let seen: Vec<Trial> = parts.iter().filter_map(of).collect();

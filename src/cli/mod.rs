@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// The requested command, e.g. `run` or `ensemble up`.
+/// Name of the requested command, e.g. `run` or `ensemble up`.
 fn asked_for(matches: &ArgMatches) -> String {
     let Some((name, below)) = matches.subcommand() else { return String::new() };
     format!("{name} {}", asked_for(below)).trim_end().to_owned()
@@ -96,7 +96,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     if cli.json && cli.command.has_no_outcome() {
         return Err(Error::usage(format!("`{name}` does not take --json")));
     }
-    // The port is taken now, because it must be reachable from this machine's own network.
+    // Bound before the process moves to a separate network, where other machines could not reach the port.
     let port = match &cli.command {
         Command::Run(args) => args.metrics.map(Port::take).transpose()?,
         _ => None,
@@ -109,7 +109,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     start(cli, port)
 }
 
-/// Reports a command line that could not be parsed; also as JSON, if `--json` was recognisable.
+/// Reports an invalid command line, also as JSON if it contains `--json`.
 fn refuse(error: &clap::Error) -> Exit {
     let words: Vec<String> = runs::words().skip(1).collect();
     if words.iter().any(|word| word == "--json") {
@@ -122,10 +122,11 @@ fn refuse(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Moves to a separate network, before there are threads, if the scenario cuts servers off from each other and the user is not
-/// root.
+/// Moves to a separate network, before threads are started, if the scenario cuts local servers off from each
+/// other and the user is not root.
 ///
-/// Mistakes in the scenario are reported later. A scenario from a pipe can be read only once, so it is left alone here.
+/// Mistakes in the scenario are reported later. A named pipe is not read here, because it can be read only
+/// once.
 fn move_to_own_network(command: &Command) {
     leave_for_own_network(|| match command {
         Command::Run(args) => match (&args.scenario, &args.resume) {
@@ -162,7 +163,7 @@ fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
 
 /// Whether the scenario cuts local servers off from each other.
 fn is_cut_off(scenario: &Scenario) -> bool {
-    // Containers have Docker's networks, which only this machine's own network can reach.
+    // Containers use Docker's networks, which only this machine's own network can reach.
     scenario.ensemble.is_local() && Needs::of(scenario).links()
 }
 
@@ -179,7 +180,7 @@ fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
             () = interrupt.insisted() => Err(Error::Interrupted),
         }
     });
-    // The runtime is not dropped, because that would wait for pending reads.
+    // Dropping the runtime would wait for pending reads.
     runtime.shutdown_background();
     ended
 }
@@ -216,11 +217,10 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
     }
 }
 
-/// Time that read-only work may continue after a signal, to complete or remove a file that it has begun to write.
+/// Time limit for read-only work after a signal, to finish or remove a partly written file.
 const ENDS_WITHIN: Duration = Duration::from_millis(200);
 
-/// Runs read-only work on another thread than the one that listens for Ctrl-C: results may be large, on a disk that does not
-/// respond.
+/// Runs read-only work on another thread, so that Ctrl-C works even if the disk does not respond.
 async fn reading<T: Send + 'static>(
     stop: &CancellationToken,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -237,15 +237,15 @@ fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
     result.unwrap_or_else(|error| {
         output::complain(&error);
         if output::as_json() {
-            // If stdout is gone, the exit code still shows the failure.
+            // If stdout is closed, the exit code still shows the failure.
             let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
         }
         error.exit()
     })
 }
 
-/// Writes to stderr the steps that `-v` asks for, and what `ZKLOCKBENCH_LOG` names. Only the variable enables the client's log of
-/// each request, which would slow down what is measured.
+/// Logs to stderr the steps that `-v` enables, and the targets in `ZKLOCKBENCH_LOG`. Only the variable
+/// enables the client's log of each request, which would slow down measurements.
 fn log(verbose: u8) {
     let steps = match verbose {
         0 => "",
@@ -260,7 +260,7 @@ fn log(verbose: u8) {
     }
     let filter = match filter.parse::<Targets>() {
         Ok(filter) => filter,
-        Err(error) => return output::warn(format!("{LOG}={named} is ignored, and so is -v: {error}")),
+        Err(error) => return output::warn(format!("{LOG}={named} and -v are ignored: {error}")),
     };
     let lines = tracing_subscriber::fmt::layer()
         .with_timer(Uptime::default())
@@ -269,17 +269,17 @@ fn log(verbose: u8) {
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
 }
 
-/// Variable with a level, or with levels of targets.
+/// Environment variable with a log level, or with levels of targets.
 const LOG: &str = "ZKLOCKBENCH_LOG";
 
-/// Ctrl-C, SIGTERM and a closed terminal: the first signal stops in order, the second at once.
+/// Ctrl-C, SIGTERM and SIGHUP: the first signal stops cleanly, the second at once.
 struct Interrupt {
     token: CancellationToken,
     signals: [Signal; 3],
 }
 
 impl Interrupt {
-    /// Starts listening; from now on, the signals no longer end the process by themselves.
+    /// Starts handling the signals, which then no longer end the process.
     fn listen() -> Result<Self, Error> {
         let listen = |kind| {
             signal(kind).map_err(|error| Error::environment(format!("cannot listen to signals: {error}")))

@@ -1,4 +1,4 @@
-//! Output: data on stdout, everything else on stderr.
+//! Prints data to stdout and everything else to stderr.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -13,22 +13,22 @@ use zklockbench_core::units;
 use zklockbench_report::Style;
 use zklockbench_scenario::MachineDiagnostic;
 
-/// Output options of the command line, set before anything else.
+/// Output options, set before any output.
 static CHOSEN: OnceLock<Chosen> = OnceLock::new();
 
 pub(in crate::cli) struct Chosen {
     pub as_json: bool,
     pub colour: ColorChoice,
-    /// Print every table, column and remark.
+    /// Whether to print every table, column and remark.
     pub all: bool,
-    /// Explain the columns.
+    /// Whether to explain the columns.
     pub explain: bool,
-    /// Whether steps are logged, between which a progress bar would be redrawn.
+    /// Whether steps are logged; a progress bar would be redrawn between them.
     pub verbose: bool,
 }
 
 pub(in crate::cli) fn choose(chosen: Chosen) {
-    // Set only once.
+    // Fails only if called twice.
     let _ = CHOSEN.set(chosen);
 }
 
@@ -40,7 +40,7 @@ pub(in crate::cli) fn verbose() -> bool {
     CHOSEN.get().is_some_and(|chosen| chosen.verbose)
 }
 
-/// Writes data to stdout. A reader that has gone away (`| head`) is not an error.
+/// Writes data to stdout. A closed pipe, as with `| head`, is not an error.
 pub fn data(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     let text = harmless(text, may_colour(&out));
@@ -53,12 +53,12 @@ pub fn data(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Writes text to stdout, with lines wider than the terminal broken between words.
+/// Writes text to stdout and wraps lines that are wider than the terminal.
 pub fn text(text: &str) -> Result<(), Error> {
     data(&wrapped(text, width()))
 }
 
-/// Writes an outcome as text to stdout: only its first line with `--quiet`.
+/// Writes an outcome as text to stdout, or only its first line with `--quiet`.
 pub(in crate::cli) fn outcome(
     is_quiet: bool,
     first_line: &str,
@@ -67,7 +67,7 @@ pub(in crate::cli) fn outcome(
     if is_quiet { text(first_line) } else { text(&whole()) }
 }
 
-/// The text with overlong lines broken between words; continuation lines keep the indent.
+/// Wraps overlong lines between words; continuation lines keep the indent.
 fn wrapped(text: &str, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| *width > 20) else { return text.to_owned() };
     let broken = |line: &str| {
@@ -85,34 +85,33 @@ fn wrapped(text: &str, width: Option<u16>) -> String {
 /// Version of the `--json` format. New fields do not change it.
 const ANSWER_VERSION: u32 = 1;
 
-/// Output of every command with `--json`: an object with the fields of [`Envelope`], followed by the command's own.
+/// Output of a command with `--json`: the fields of [`Envelope`], followed by the command's own fields.
 #[derive(Serialize)]
 struct JsonAnswer<'a, T> {
     #[serde(flatten)]
     envelope: Envelope<'a>,
-    /// The command's findings; `None` if it failed.
+    /// Results of the command; `None` if it failed.
     #[serde(flatten)]
     found: Option<T>,
 }
 
 /// Common fields of every command's `--json` output.
 #[derive(Serialize, JsonSchema)]
-#[schemars(title = "What a command of zklockbench prints with --json")]
+#[schemars(title = "Output of a zklockbench command with --json")]
 pub struct Envelope<'a> {
-    /// Version of this layout: 1. A field may be added without a new version.
+    /// Version of this layout: 1. New fields do not change it.
     schema_version: u32,
     /// The command, e.g. `run` or `ensemble up`; empty if the command line could not be parsed.
     command: &'a str,
     /// The exit code of the program.
     exit_code: u8,
-    /// Error; null if the command could do what was asked, whatever it found.
+    /// Error; null if the command completed, whatever it found.
     error: Option<Failure>,
 }
 
-/// An error.
 #[derive(Serialize, JsonSchema)]
 struct Failure {
-    /// Location of the cause.
+    /// Where the cause lies.
     kind: Kind,
     /// The message, as printed on stderr.
     message: String,
@@ -120,7 +119,7 @@ struct Failure {
     mistakes: Vec<MachineDiagnostic>,
 }
 
-/// Location of an error's cause.
+/// Where the cause of an error lies.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -128,14 +127,14 @@ enum Kind {
     Usage,
     /// The cause is in the host or the ensemble.
     Environment,
-    /// None of these: there is too little evidence.
+    /// Too little evidence for a verdict.
     Unknown,
-    /// None of these: the user stopped the command.
+    /// The user stopped the command.
     Interrupted,
 }
 
-/// Prints a command's outcome and returns its exit code. With `--json`, that is `found`, whose fields must not clash with those
-/// of [`Envelope`]; otherwise, `to_people` prints it.
+/// Prints a command's outcome and returns its exit code: `found` with `--json`, otherwise by `to_people`.
+/// Fields of `found` must not clash with those of [`Envelope`].
 pub(in crate::cli) fn tell(
     command: &str,
     exit: Exit,
@@ -145,7 +144,7 @@ pub(in crate::cli) fn tell(
     conclude(command, exit, None, || found, to_people)
 }
 
-/// Like [`tell`], for a command that may have been cut short: the error is reported in addition to the findings.
+/// Like [`tell`], for a command that may have been cut short: also reports the error.
 pub(in crate::cli) fn conclude<T: Serialize>(
     command: &str,
     exit: Exit,
@@ -167,7 +166,7 @@ pub(in crate::cli) fn conclude<T: Serialize>(
     Ok(error.exit())
 }
 
-/// Prints as JSON why a command failed: the mistakes of a file, if any, and what it found before. [`complain`] reports
+/// Prints an error as JSON, with the mistakes of a file, if any, and the results so far. [`complain`] reports
 /// the error as text.
 pub fn answer_error(
     command: &str,
@@ -192,7 +191,7 @@ pub fn json(value: &impl Serialize) -> Result<(), Error> {
     data(&ascii_controls(&text))
 }
 
-/// The same JSON with control characters escaped; the library escapes only those in ASCII.
+/// Escapes the control characters that the JSON library leaves, which are those outside ASCII.
 fn ascii_controls(json: &str) -> String {
     let escaped = |c: char| match c {
         '\n' => c.to_string(),
@@ -206,7 +205,7 @@ pub fn file(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(Error::cannot("write", path))
 }
 
-/// Writes a message to stderr, broken between words if the terminal is too narrow.
+/// Writes a message to stderr, wrapped to the width of the terminal.
 pub fn note(text: &str) {
     let width = console::Term::stderr().size_checked().map(|(_, columns)| columns);
     verbatim(&wrapped(text, width));
@@ -221,7 +220,7 @@ pub fn warn(what: impl std::fmt::Display) {
 pub fn verbatim(text: &str) {
     let mut out = io::stderr().lock();
     let text = harmless(text, may_colour(&out));
-    // If stderr is gone, there is nowhere to report it.
+    // If stderr is closed, the failure cannot be reported.
     let _ = writeln!(out, "{text}");
 }
 
@@ -230,8 +229,8 @@ pub fn complain(error: &Error) {
     note(&format!("{word}: {}", harmless(&error.to_string(), false)));
 }
 
-/// The text without terminal control sequences, whatever it quotes. Line breaks and tabs stay, and the program's own colours if
-/// `coloured`.
+/// Escapes terminal control sequences, which a quoted text may contain. Line breaks and tabs stay, and the
+/// program's own colours if `coloured`.
 fn harmless(text: &str, coloured: bool) -> String {
     let letter = |letter: char| match letter {
         '\n' | '\t' => letter.to_string(),
@@ -263,8 +262,8 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The sequence at the start of a text that sets or resets the foreground colour or weight. Sequences that hide text or move the
-/// cursor do not match.
+/// The sequence at the start of a text that sets or resets the foreground colour or weight. Sequences that
+/// could hide text or move the cursor are not included.
 fn colour_at(text: &str) -> Option<&str> {
     let codes = text.strip_prefix("\u{1b}[")?.split_once('m')?.0;
     let is_number =
@@ -276,8 +275,7 @@ fn colour_at(text: &str) -> Option<&str> {
     is_ours.then(|| &text[..codes.len() + 3])
 }
 
-/// Whether a stream may be coloured: as set by --color or, by default, on a terminal without `NO_COLOR` in the
-/// environment.
+/// Whether a stream may be coloured: as set by --color, or else on a terminal without `NO_COLOR`.
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
     match CHOSEN.get().map(|chosen| chosen.colour) {
         Some(ColorChoice::Always) => return true,
@@ -311,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_too_wide_is_broken_between_words_and_others_are_unchanged() {
+    fn only_overlong_lines_wrap_between_words() {
         let text = "strategy   acq/s\n  the first of all words, then others\nshort\n";
         let shown = "strategy   acq/s\n  the first of all\n  words, then others\nshort\n";
         assert_eq!(wrapped(text, Some(21)), shown);
@@ -319,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_have_no_width_and_padding_is_kept() {
+    fn wrapping_ignores_colours_and_keeps_padding() {
         let row = "\u{1b}[1mstrategy            \u{1b}[0m \u{1b}[38;5;9mVIOLATED   \u{1b}[39m\n";
         assert_eq!(wrapped(row, Some(30)), row);
         let text = "the \u{1b}[1;31mfirst\u{1b}[0m of all words, then others\n";
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_keeps_its_lines_but_no_terminal_sequences() {
+    fn errors_keep_line_breaks_but_no_terminal_sequences() {
         assert_eq!(harmless("a\nb\u{1b}[31mc\u{7}", false), "a\nb\\u{1b}[31mc\\u{7}");
     }
 
@@ -344,7 +342,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_output_contains_a_sequence_that_a_terminal_would_obey(text: String, before in "[a-z\u{1b}\u{9b}\n\r\t\u{202e}]*") {
+        fn output_contains_no_terminal_control_sequences(text: String, before in "[a-z\u{1b}\u{9b}\n\r\t\u{202e}]*") {
             let text = before + &text;
             let is_read = |c: char| matches!(c, '\n' | '\t') || units::is_harmless(c);
             prop_assert!(harmless(&text, false).chars().all(is_read));

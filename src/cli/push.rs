@@ -1,4 +1,4 @@
-//! `--metrics-push`: metrics sent to a remote-write receiver, such as Prometheus.
+//! `--metrics-push`: sends metrics to a remote-write receiver, such as Prometheus.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -8,10 +8,10 @@ use zklockbench_core::error::Error;
 use zklockbench_report::ci::remote_write::{self, Series};
 
 const WITHIN: Duration = Duration::from_secs(10);
-/// Maximum number of bytes read from an answer.
+/// Maximum number of bytes read from a response.
 const ANSWER: u64 = 64 * 1024;
 
-/// An address of a receiver: `http://HOST[:PORT]/PATH`.
+/// Address of a receiver: `http://HOST[:PORT]/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receiver {
     authority: String,
@@ -27,7 +27,7 @@ pub fn receiver(url: &str) -> Result<Receiver, String> {
     let (authority, path) = rest
         .split_once('/')
         .filter(|(authority, _)| !authority.is_empty())
-        .ok_or("write the whole address, as in http://localhost:9090/api/v1/write")?;
+        .ok_or("write the complete address, as in http://localhost:9090/api/v1/write")?;
     if !rest.chars().all(is_plain) {
         return Err("the address contains a space, a user or a special character".into());
     }
@@ -35,12 +35,12 @@ pub fn receiver(url: &str) -> Result<Receiver, String> {
 }
 
 impl Receiver {
-    /// Checks that something listens, before a run begins.
+    /// Connects to the receiver; called before a run to find out whether it is reachable.
     pub fn reach(&self) -> Result<TcpStream, Error> {
         let has_port = self.authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
         let address = if has_port { self.authority.clone() } else { format!("{}:80", self.authority) };
         let connect = || {
-            let mut failure = std::io::Error::other("the name has no address");
+            let mut failure = std::io::Error::other("the host name has no address");
             for address in address.to_socket_addrs()? {
                 match TcpStream::connect_timeout(&address, WITHIN) {
                     Ok(stream) => return Ok(stream),
@@ -83,7 +83,7 @@ impl Receiver {
 
     fn failed(&self, why: &str) -> Error {
         Error::environment(format!(
-            "cannot push metrics to http://{}{}: {why}; `zklockbench export RUN --metrics-push URL` pushes those of a finished run",
+            "cannot push metrics to http://{}{}: {why}; `zklockbench export RUN --metrics-push URL` pushes the metrics of a finished run",
             self.authority, self.path
         ))
     }
@@ -94,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_address_without_tls_and_user_is_a_receiver() {
+    fn receiver_must_be_a_complete_http_address_without_a_user() {
         let parsed = receiver("http://localhost:9090/api/v1/write").unwrap();
         assert_eq!((parsed.authority.as_str(), parsed.path.as_str()), ("localhost:9090", "/api/v1/write"));
         for (wrong, why) in [
             ("https://host/api/v1/write", "only http://"),
             ("localhost:9090", "only http://"),
-            ("http://localhost:9090", "whole address"),
-            ("http:///api/v1/write", "whole address"),
+            ("http://localhost:9090", "complete address"),
+            ("http:///api/v1/write", "complete address"),
             ("http://user:word@host/write", "a user"),
             ("http://host/a b", "a space"),
         ] {

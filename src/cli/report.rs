@@ -1,4 +1,4 @@
-//! `report`: prints the outcome of a stored run, plan, sweep, A/B comparison, calibration or learned load, and rewrites its page.
+//! `report`: prints the outcome of stored results, such as a run or a plan, and rewrites their page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use zklockbench_report::{Gated, RunReport, View, html};
 use zklockbench_results::layout;
 
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
-    // One after the other, so that only the contents of the page stay in memory.
+    // Read one after the other, to keep only the contents of the page in memory.
     let mut documents = Vec::new();
     let mut tables = Vec::new();
     let mut texts = Vec::new();
@@ -49,11 +49,11 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     })
 }
 
-/// The contents of a directory, as shown on the page and the terminal.
+/// Contents of a results directory for the page and the terminal.
 struct Shown {
     document: Document,
     text: String,
-    /// Name of a run and its main metrics; `None` for anything else.
+    /// Name of a run and its main metrics; `None` for other results.
     figures: Option<(String, Table)>,
 }
 
@@ -82,7 +82,7 @@ impl Shown {
             return other(of_calibration(&calibration), zklockbench_report::calibration(&calibration, style));
         }
         let stored = zklockbench_results::read(path)?;
-        // `.` and `..` are not names.
+        // `.` and `..` are not usable as names.
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let gated = Gated::of_stored(path)?;
@@ -95,7 +95,7 @@ impl Shown {
     }
 }
 
-/// The charts, or none after a warning: the results are valid without them.
+/// Returns the charts, or the default after a warning: results are valid without charts.
 pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     charts.unwrap_or_else(|error| {
         output::warn(format!("charts could not be drawn: {error}"));
@@ -103,8 +103,8 @@ pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     })
 }
 
-/// Writes the page of a directory into it. The results are valid without a page, but an outdated one would mislead, so it is
-/// removed if the new one cannot be written.
+/// Writes the page of a directory into it. If that fails, an outdated page is removed, because it would
+/// mislead; results are valid without a page.
 pub fn write_into(directory: &Path, document: Document) {
     let page = directory.join(layout::REPORT);
     if let Err(error) = write(&[document], None, &page, None) {
@@ -113,8 +113,8 @@ pub fn write_into(directory: &Path, document: Document) {
     }
 }
 
-/// Writes a temporary file beside the page and renames it, so that no incomplete page can be opened. `between` precedes the first
-/// of several documents; `option` is the option that named the file, if any.
+/// Writes a temporary file and renames it, so that an incomplete page is never visible. `between` precedes
+/// the first of several documents; `option` is the option that named the file.
 pub fn write(
     documents: &[Document],
     between: Option<&Section>,
@@ -131,7 +131,7 @@ pub fn write(
     if path.is_dir() {
         return Err(Error::usage(format!("{} is a directory{}", path.display(), help("name a file"))));
     }
-    // Anything but a regular file, such as /dev/stdout, is written to and not replaced.
+    // Special files, such as /dev/stdout, are written to and not replaced.
     if path.exists() && !path.is_file() {
         return fs::write(path, page).map_err(cannot);
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_cannot_be_written_leaves_no_older_one() {
+    fn outdated_page_is_removed_if_the_new_one_cannot_be_written() {
         let place = tempfile::tempdir().unwrap();
         let page = place.path().join(layout::REPORT);
         write_into(place.path(), some_document());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_suggested_only_if_an_option_names_it() {
+    fn write_errors_suggest_another_file_only_if_an_option_named_it() {
         let told = |option: Option<&str>| {
             let written = write(&[some_document()], None, Path::new("/nowhere/page.html"), option);
             written.unwrap_err().to_string()

@@ -1,5 +1,5 @@
-//! Shared by commands that measure with many runs: the ensemble of all runs, the options of each (as for `run` by
-//! hand), its expected duration, and how to resume it.
+//! Code shared by commands that measure with many runs: their ensemble, options, expected duration and
+//! resumption.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ use zklockbench_zk::{Access, Target, keep_awake, runtime};
 pub struct ReadyEnsemble {
     pub opened: OpenEnsemble,
     pub ensemble: EnsembleInfo,
-    /// Cost of its raw requests, measured once.
+    /// Floor of the ensemble, measured once.
     pub floor: Floor,
-    /// Credentials for its runs.
+    /// Credentials for the runs.
     pub access: AccessArgs,
     sharing: Sharing,
-    /// Stops the reads that keep the ensemble's servers awake.
+    /// Keeps the servers awake by reads, which stop when this is dropped.
     _awake: Option<DropGuard>,
 }
 
@@ -72,7 +72,7 @@ impl ReadyEnsemble {
         job: Option<JobOptions>,
         more: Vec<OsString>,
     ) -> Command {
-        // Local servers may be broken.
+        // Faults may hit local servers.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
         match &job {
@@ -92,7 +92,7 @@ impl ReadyEnsemble {
         self.command(program, words)
     }
 
-    /// A command that measures on this ensemble. Secrets are passed in the environment, not in the list of processes.
+    /// A command that measures on this ensemble. Secrets are in the environment, not in the process list.
     pub fn command(&self, program: &Path, words: Vec<OsString>) -> Command {
         let mut command = Command::new(program);
         let (target, access) = (&self.opened.target, &self.access);
@@ -112,7 +112,7 @@ impl ReadyEnsemble {
         without_extras(command)
     }
 
-    /// Whether the ensemble's servers were started here and the rest can continue without one of them.
+    /// Whether the servers were started here and can lose one without losing their quorum.
     pub fn may_lose_a_server(&self) -> bool {
         !self.opened.is_external() && self.ensemble.servers.len() > 1
     }
@@ -124,8 +124,8 @@ impl ReadyEnsemble {
     }
 }
 
-/// Reads that keep awake local servers that could leave a request unprocessed. Runs with a connect string take the
-/// servers for external ones, and send none.
+/// Starts reads that keep local servers awake, because some versions can leave a request unprocessed. Runs on
+/// this ensemble treat it as external and send no such reads.
 fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     let stop = CancellationToken::new();
     let target = |connect| Target { connect, access: opened.target.access.clone() };
@@ -140,7 +140,7 @@ fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     Ok(stop.drop_guard())
 }
 
-/// Time that a run takes besides its trials: the process, its directory on the ensemble, its results.
+/// Time that a run takes in addition to its trials.
 pub const AROUND_A_RUN: Duration = Duration::from_millis(700);
 
 /// Duration of a run, estimated from its scenario alone.
@@ -154,17 +154,17 @@ pub fn own_program() -> Result<PathBuf, Error> {
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
 }
 
-/// The workers of a series; the process of each run is the first.
+/// Workers of a series; the process of each run is the first worker.
 #[derive(Debug, Clone)]
 pub struct JobOptions {
     pub name: String,
     pub workers: u16,
-    /// Directory where all workers leave their parts.
+    /// Directory in which all workers leave their parts.
     pub parts: PathBuf,
 }
 
 impl JobOptions {
-    /// The job of these options, with results in `out`.
+    /// Job from these options, with results in `out`.
     pub fn of(args: &JobArgs, out: &Path) -> Option<Self> {
         let (name, workers) = (args.job.clone()?, args.workers?);
         Some(Self { parts: parts_of(out, &name), name, workers })
@@ -181,7 +181,7 @@ impl GeneratorArgs {
         let Self { allow_faults, threads, counting } = self;
         let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
         let faults = allow_faults.then(|| "--allow-faults".into());
-        // Left out by default, because another binary of the suite may not support it.
+        // Omitted if it is the default, because an older binary may not support it.
         let is_usual = *counting == CountingWhen::default();
         let counting = counting.to_possible_value().filter(|_| !is_usual);
         let counting = counting.map(|when| ["--counting".into(), when.get_name().into()]);
@@ -195,7 +195,7 @@ pub fn run_apart(scenario: &Path, place: &Path, more: Vec<OsString>) -> Result<C
     Ok(without_extras(command))
 }
 
-/// Options that start another ensemble with the same settings.
+/// Options for a run that starts its own ensemble with the same settings.
 pub fn alike(place: &PlaceArgs, opening: &OpeningArgs) -> Vec<OsString> {
     let mut words = with_paths(&[
         ("--compose", &place.compose),
@@ -209,7 +209,7 @@ pub fn alike(place: &PlaceArgs, opening: &OpeningArgs) -> Vec<OsString> {
     words
 }
 
-/// Options for a run with its results in this directory.
+/// Options for a run with results in this directory.
 fn options_of(place: &Path) -> [OsString; 4] {
     let (parent, name) = (place.parent().unwrap_or(place), place.file_name().unwrap_or_default());
     ["--run-id".into(), name.into(), "--out".into(), parent.into()]
@@ -220,7 +220,7 @@ pub fn with_paths(options: &[(&str, &Option<PathBuf>)]) -> Vec<OsString> {
     options.iter().filter_map(given).flatten().collect()
 }
 
-/// Passes the drivers to one run of several, which needs no floor and no charts. Older binaries ignore unknown variables.
+/// Passes the drivers to a run of a series, and disables its floor and charts.
 fn without_extras(mut command: Command) -> Command {
     drivers::pass_on(&mut command);
     command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
@@ -229,7 +229,7 @@ fn without_extras(mut command: Command) -> Command {
 
 pub const NEEDS_CONNECT: &str = "workers need an ensemble that all of them reach: add --connect HOST:PORT,…";
 
-/// Runs work that starts runs and, if there is a job, lets its workers follow.
+/// Runs work that starts runs. If there is a job, announces it to its workers.
 pub async fn leading<T>(
     args: &JobArgs,
     target: Result<Target, Error>,
@@ -237,7 +237,7 @@ pub async fn leading<T>(
 ) -> Result<T, Error> {
     let Some(name) = &args.job else { return work.await };
     let job = Job::begin(&target?, name).await?;
-    output::note(&format!("waiting for each run's other workers: zklockbench worker --follow {name} …"));
+    output::note(&format!("each run waits for the other workers: zklockbench worker --follow {name} …"));
     let done = work.await;
     if let Err(error) = job.end().await {
         output::warn(error);
@@ -245,7 +245,7 @@ pub async fn leading<T>(
     done
 }
 
-/// How a series of runs ended, in the command's own terms, and why it was cut short.
+/// How a series of runs ended, and why it was cut short, if it was.
 pub struct SeriesEnd<E> {
     pub ending: E,
     pub why: Option<String>,
@@ -256,7 +256,7 @@ impl<E> SeriesEnd<E> {
         Self { ending, why: None }
     }
 
-    /// The ending for an error: `interrupted` if the user stopped it, else `aborted`.
+    /// Ending for an error: `interrupted` if the user stopped the series, otherwise `aborted`.
     pub fn by(error: Error, interrupted: E, aborted: E) -> Self {
         match error {
             Error::Interrupted => Self::of(interrupted),
@@ -269,7 +269,7 @@ impl<E> SeriesEnd<E> {
 
 pub fn tell_resumed(runs: usize, is_quiet: bool) {
     if runs > 0 && !is_quiet {
-        output::note(&format!("continuing after {}, which are not repeated", counted(runs, "run", "runs")));
+        output::note(&format!("resuming after {}, which will not be repeated", counted(runs, "run", "runs")));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads a scenario file and applies the command line's overrides.
 //!
-//! Overrides change the file's data, which are then parsed again. So every rule for a file also applies to overrides,
-//! and the results contain the scenario as it ran.
+//! Overrides change the parsed file, which is then parsed again. So all rules for files also apply to
+//! overrides, and the results contain the scenario that ran.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -31,26 +31,26 @@ pub struct ScenarioFile {
     pub parsed: Parsed,
     pub text: String,
     pub overrides: Vec<String>,
-    /// Sentences on keys that were left out because the overrides made them meaningless.
+    /// Notes on keys that were dropped because the overrides made them meaningless.
     pub left_out: Vec<String>,
-    /// The file of arrivals that it replays, with its current contents.
+    /// The replayed file of arrivals, with its digest.
     pub replayed: Option<Replayed>,
 }
 
 pub enum Unusable {
     Mistakes(Diagnostics),
-    /// Any other error: a missing file, or an override that was not understood.
+    /// Another error, such as a missing file or an invalid override.
     Other(Error),
 }
 
 impl ScenarioFile {
-    /// Reads the file, applies the overrides and parses the result. Keys that the overrides make meaningless are left out; in the
-    /// file itself they are mistakes.
+    /// Reads the file, applies the overrides and parses the result. Keys that the overrides make meaningless
+    /// are dropped; in the file itself they would be mistakes.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
         Self::read_with(path, overrides, DrivenLocks::registered())
     }
 
-    /// Like [`ScenarioFile::read`], with these drivers' locks.
+    /// Like [`ScenarioFile::read`], with the locks of these drivers.
     pub fn read_with(path: &Path, overrides: &Overrides, driven: &DrivenLocks) -> Result<Self, Unusable> {
         let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
@@ -81,7 +81,7 @@ impl ScenarioFile {
         Ok(read)
     }
 
-    /// The scenario of a recorded run. A file of arrivals that it replays must be unchanged.
+    /// The scenario of a recorded run. A replayed file of arrivals must be unchanged.
     pub fn recorded(run: &Run) -> Result<Self, Error> {
         const NAME: &str = "the scenario of the run";
         let traces = |file: &Path, columns: &Columns| {
@@ -92,7 +92,7 @@ impl ScenarioFile {
                 false => Err(format!("{} has changed since the run began", file.display())),
             }
         };
-        // Whether its faults are possible on this host is checked elsewhere.
+        // Whether faults are possible on this host is checked elsewhere.
         let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
         let parsed = parse_with_traces(NAME, &run.scenario_text, &catalog, &traces);
         let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
@@ -107,7 +107,7 @@ impl ScenarioFile {
 }
 
 impl Unusable {
-    /// Reports the mistakes, with `--json` as JSON, otherwise like [`Self::report`]; returns the exit code.
+    /// Reports the mistakes like [`Self::report`], or as JSON with `--json`; returns the exit code.
     pub fn tell(self, command: &str, path: &Path) -> Result<Exit, Error> {
         if !output::as_json() {
             return Err(self.report(path));
@@ -142,7 +142,7 @@ impl Unusable {
 }
 
 impl PlaceArgs {
-    /// A minimal scenario on that ensemble that never runs, so that every rule on ensembles applies to the options, too.
+    /// A minimal scenario, which never runs: parsing it applies all rules for ensembles to the options.
     pub fn scenario(&self, name: &str) -> Result<Scenario, Error> {
         let any = format!(
             "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
@@ -219,32 +219,32 @@ fn remove(table: &mut Table, key: &str) -> bool {
     table.remove(key).is_some() || ensemble(table).is_some()
 }
 
-/// Options that change the scenario.
+/// Options that override keys of the scenario.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Changes to the scenario")]
 pub struct Overrides {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Only these strategies, by name, from the scenario or not
+    /// Use these strategies instead of the scenario's
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
-    /// Contender counts, e.g. 1,10,100
+    /// Numbers of contenders, e.g. 1,10,100
     #[arg(long, short, value_name = "N,…", value_delimiter = ',', value_parser = contender_count)]
     pub contenders: Vec<i64>,
     /// Repetitions of each combination
     #[arg(long, short, value_name = "N")]
     pub repetitions: Option<i64>,
-    /// Length of the measured phase, e.g. 5s
+    /// Duration of the measured phase, e.g. 5s
     #[arg(long, short, value_name = "TIME")]
     pub duration: Option<String>,
-    /// Factor for all times in the scenario, e.g. 0.1 to run ten times faster
+    /// Multiply all times in the scenario by this factor, e.g. 0.1 to run ten times faster
     #[arg(long, value_name = "FACTOR")]
     pub time_scale: Option<f64>,
     /// Seed for everything random
     #[arg(long, value_name = "N")]
     pub seed: Option<i64>,
-    /// Error rate that each trial must exclude for a verdict of held, e.g. 0.99@1%: a lock that errs at 1% of its
-    /// acquisitions is caught with probability 0.99
+    /// Error rate that each trial must exclude for a verdict of held. With 0.99@1%, a lock that errs at 1% of
+    /// its acquisitions is caught with probability 0.99
     #[arg(long, value_name = "P@RATE")]
     pub evidence: Option<String>,
     /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the exit code is 1 if it fails, 4 if it cannot be decided
@@ -270,8 +270,8 @@ struct KeyChange {
 }
 
 impl Overrides {
-    /// Refuses a Compose file that only the scenario names: a scenario may come from anywhere, and containers may use any
-    /// directory of this host with any privilege. Only the command line can name one.
+    /// Rejects a Compose file that only the scenario names: a scenario may be untrusted, and containers may
+    /// use any directory of this host with any privilege.
     pub fn check_containers(&self, file: &str, scenario: &Scenario) -> Result<(), Error> {
         let EnsembleChoice::Compose(compose) = &scenario.ensemble else { return Ok(()) };
         if self.place.compose.is_some() || self.sets_ensemble("compose") {
@@ -284,7 +284,7 @@ impl Overrides {
         )))
     }
 
-    /// The existing ensemble of the scenario after overrides, if the scenario names it and the command line does not.
+    /// External ensemble of the scenario after overrides, unless the command line names it.
     pub fn unnamed<'a>(&self, scenario: &'a Scenario) -> Option<&'a str> {
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => {
@@ -308,9 +308,9 @@ impl Overrides {
         Ok((Self { place, ..self.clone() }).apply("")?.is_some())
     }
 
-    /// The file's data with the overrides applied; `None` if there are none.
+    /// Applies the overrides to the parsed file; `None` if there are none.
     fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
-        // Reported as written, because it is not a line of a file.
+        // Checked here so that the error quotes the option, not a line of a file.
         self.place.connect.as_deref().map(parse_connect).transpose()?;
         let mut changes = self.changes()?;
         if changes.is_empty() && self.gate.is_empty() && self.strategies.is_empty() {
@@ -335,11 +335,9 @@ impl Overrides {
         Ok(Some(Changed { table, changes, gates: self.gate.clone() }))
     }
 
-    /// Parses the gates before they are added to the scenario's text, so that a mistake is reported with its column in
-    /// the option.
+    /// Parses the gates before the scenario, so that mistakes are reported with columns in the option.
     ///
-    /// Strategies and contenders are checked against the file only if no override changes them; otherwise they are checked
-    /// afterwards.
+    /// Strategies and contenders of gates are checked later if overrides change them.
     fn check_gates(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let labels: Vec<String> = scenario.strategies.iter().map(|strategy| strategy.label.clone()).collect();
         let locks = zklockbench_locks::cards();
@@ -355,7 +353,7 @@ impl Overrides {
         Ok(())
     }
 
-    /// The named strategies, as the scenario lists them; a strategy that is not listed gets default parameters.
+    /// The named strategies as listed in the scenario; a strategy that is not listed gets default parameters.
     fn chosen(&self, table: &Table) -> Option<KeyChange> {
         let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
         let named = |name: &String| {
@@ -404,7 +402,7 @@ impl Overrides {
 
 const REPLAY: &str = "arrivals.replay";
 
-/// Turns the path of a file of arrivals into a table, so that the columns can be set.
+/// Replaces the path of a file of arrivals by a table, so that the columns can be set.
 fn spell_out_replay(table: &mut Table) -> Result<(), Error> {
     let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
     let replay = replay.ok_or_else(|| {
@@ -428,7 +426,7 @@ fn path(key: &str) -> Vec<String> {
     key.split('.').map(str::to_owned).collect()
 }
 
-/// A key and its value, as in `--set`. Anything that is not a TOML value is text: `hold=5ms` means `hold="5ms"`.
+/// Parses `KEY=VALUE`. A value that is not TOML is text: `hold=5ms` means `hold="5ms"`.
 pub fn assignment(option: &str, text: &str) -> Result<(String, Value), Error> {
     let is_plain =
         |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
@@ -473,12 +471,12 @@ mod tests {
     }
 
     #[test]
-    fn without_options_the_text_is_unchanged() {
+    fn scenario_is_unchanged_without_overrides() {
         assert!(Overrides::default().apply("a = 1").unwrap().is_none());
     }
 
     #[test]
-    fn options_and_set_change_the_data_and_are_reported() {
+    fn overrides_change_the_scenario_and_are_recorded() {
         let overrides = Overrides {
             contenders: vec![2, 5],
             set: vec!["hold=\"5ms\"".into(), "ensemble.servers=1".into()],
@@ -492,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn named_strategies_keep_their_parameters_and_others_are_added_by_name() {
+    fn named_strategies_keep_their_parameters_and_new_ones_get_defaults() {
         let overrides =
             Overrides { strategies: vec!["polling".into(), "baton".into()], ..Overrides::default() };
         let text = "strategies = [\"no-lock\", { name = \"polling\", poll_interval = \"5ms\" }]";
@@ -522,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_started_only_when_the_command_line_names_their_file() {
+    fn containers_start_only_if_the_command_line_names_the_compose_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n\
                     [ensemble]\ncompose = \"/somewhere/x.yaml\"\n";
@@ -535,33 +533,33 @@ mod tests {
         assert!(refused.contains("/somewhere/x.yaml") && refused.contains("--compose FILE"), "{refused}");
         let refused = read(Overrides { seed: Some(3), ..Overrides::default() }).unwrap_err();
         assert!(refused.contains("`compose` key starts nothing"), "{refused}");
-        // And when it does, or names something else
+        // The command line may name the file, or another ensemble
         let named = at(PlaceArgs { compose: Some("mine.yaml".into()), ..PlaceArgs::default() });
         assert_eq!(read(named), Ok(EnsembleChoice::Compose("mine.yaml".into())));
         let connected = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
         assert_eq!(read(connected), Ok(EnsembleChoice::Connect("zk:1".into())));
-        // Another key of the ensemble names no file
+        // Only the exact key names the file
         let set = |text: &str| Overrides { set: vec![text.into()], ..Overrides::default() };
         assert!(read(set("ensemble.compose=mine.yaml")).is_ok());
         assert!(read(set("ensemble.composed=1")).is_err());
     }
 
     #[test]
-    fn a_connect_string_replaces_the_whole_ensemble() {
+    fn connect_option_replaces_the_whole_ensemble() {
         let overrides = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
         let changed = overrides.apply("[ensemble]\nservers = 3").unwrap().unwrap();
         assert_eq!(changed.table["ensemble"], Value::Table("connect = \"zk:1\"".parse().unwrap()));
     }
 
     #[test]
-    fn an_impossible_connect_string_is_reported_by_its_option() {
+    fn invalid_connect_strings_are_reported_with_their_option() {
         let overrides = at(PlaceArgs { connect: Some("zk:1/../b".into()), ..PlaceArgs::default() });
         let told = overrides.apply("").err().unwrap().to_string();
         assert!(told.starts_with("--connect: `/../b` is not a chroot"), "{told}");
     }
 
     #[test]
-    fn a_value_is_written_as_in_the_file_or_in_plain_toml() {
+    fn assignments_accept_toml_or_plain_text_values() {
         let of = |text| assignment("--set", text).unwrap();
         let is = |key: &str, value: Value| (key.to_owned(), value);
         assert_eq!(of("hold=5ms"), is("hold", "5ms".into()));
@@ -573,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_assignment_is_explained() {
+    fn invalid_assignments_are_rejected_with_an_example() {
         for wrong in ["hold", "=5ms", "hold=", "a b=1", ""] {
             let told = assignment("--b", wrong).unwrap_err().to_string();
             assert!(told.starts_with("--b ") && told.contains("write --b KEY=VALUE"), "{told}");
@@ -613,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_an_option_quotes_the_option() {
+    fn mistakes_in_options_quote_the_option() {
         let overrides = Overrides { set: vec!["holdd=3".into()], ..Overrides::default() };
         let Err(Unusable::Mistakes(mistakes)) = read(BASIS, &overrides) else { panic!("accepted") };
         let told = mistakes.render(false);

@@ -1,5 +1,5 @@
-//! Sources of scenarios: a file, standard input, or the scenarios built into the program. Also sources of replayed arrivals: a
-//! CSV file, or a history that a run has written.
+//! Sources of scenarios: a file, standard input, or the built-in scenarios. Also sources of replayed
+//! arrivals: a CSV file or a recorded history.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,8 +28,7 @@ pub struct Shipped {
 include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
 impl Shipped {
-    /// The scenario with that name. Its name without its folder also works, and so does the path of its file,
-    /// `scenarios/quick.toml`.
+    /// The scenario with this name, with or without its directory, or with the path `scenarios/NAME.toml`.
     fn named(path: &Path) -> Option<Self> {
         let path = path.strip_prefix("scenarios").unwrap_or(path);
         let path = if path.extension().is_some_and(|ending| ending == "toml") {
@@ -54,13 +53,13 @@ pub const STDIN: &str = "-";
 
 pub struct Source {
     pub name: String,
-    /// Directory to which paths in the scenario are relative.
+    /// Directory for relative paths in the scenario.
     pub directory: PathBuf,
     pub bytes: Vec<u8>,
 }
 
 impl Source {
-    /// Reads standard input for `-`, else the file, else the built-in scenario of that name.
+    /// Reads standard input for `-`, otherwise the file or the built-in scenario with this name.
     pub fn read(named: &Path) -> Result<Self, Error> {
         let bytes = if comes_once(named) {
             piped(named)?
@@ -76,24 +75,24 @@ impl Source {
         Ok(Self { name, directory: named.parent().unwrap_or(Path::new("")).to_owned(), bytes })
     }
 
-    /// Whether the scenario can be read more than once: a pipe cannot.
+    /// Whether the scenario can be read more than once, unlike a named pipe.
     pub fn lasts(named: &Path) -> bool {
         named.is_file() || named == Path::new(STDIN) || !named.exists() && Shipped::named(named).is_some()
     }
 }
 
-/// Reads a scenario from a pipe, which may never end, before the process listens for signals: until then, a signal ends
-/// it. [`Source::read`] returns what was read.
+/// Reads a scenario from a pipe before signals are handled, because a pipe may never end. [`Source::read`]
+/// returns the text later.
 pub fn read_ahead(named: &Path) -> Result<(), Error> {
     if comes_once(named) { piped(named).map(drop) } else { Ok(()) }
 }
 
-/// Whether the name is that of a pipe, which can be read only once: standard input, or a named one.
+/// Whether this is a pipe, which can be read only once: standard input or a named pipe.
 fn comes_once(named: &Path) -> bool {
     named == Path::new(STDIN) || std::fs::metadata(named).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// The scenario from a pipe, which is kept.
+/// The scenario from a pipe, which is cached.
 fn piped(named: &Path) -> Result<Vec<u8>, Error> {
     static READ: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(read) = READ.get() {
@@ -101,7 +100,7 @@ fn piped(named: &Path) -> Result<Vec<u8>, Error> {
     }
     let bytes = if named == Path::new(STDIN) {
         disk::bounded(std::io::stdin().lock(), LARGEST)
-            .map_err(|why| Error::usage(format!("standard input, which is read as the scenario, {why}")))?
+            .map_err(|why| Error::usage(format!("cannot read the scenario from standard input: it {why}")))?
     } else {
         disk::read_named(named, LARGEST).map_err(|why| cannot_read(named, &why))?
     };
@@ -124,7 +123,7 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
 /// Largest CSV file: five million lines of a hundred bytes.
 const LARGEST_TRACE: u64 = 512 << 20;
 
-/// The arrivals in a file, and its SHA-256.
+/// Reads the arrivals in a file; returns them with the file's SHA-256.
 pub fn read_trace(
     directory: &Path,
     file: &Path,
@@ -138,11 +137,7 @@ pub fn read_trace(
     }
     let is_history = path.extension().is_some_and(|extension| extension == "jsonl");
     if !is_history && found.len() > LARGEST_TRACE {
-        return Err(format!(
-            "{} has more than {} MB; leave out part of it",
-            path.display(),
-            LARGEST_TRACE >> 20
-        ));
+        return Err(format!("{} has more than {} MB; use a part of it", path.display(), LARGEST_TRACE >> 20));
     }
     let arrivals = if is_history {
         of_history(&path)?
@@ -155,7 +150,7 @@ pub fn read_trace(
     Ok((arrivals, digest.map_err(|error| format!("cannot read {}: {error}", path.display()))?))
 }
 
-/// An arrival for each time that a contender requested a lock that it did not already hold.
+/// Reads a history: each request for a lock that the contender does not already hold is an arrival.
 fn of_history(path: &Path) -> Result<Vec<TraceArrival>, String> {
     let told = |error: Error| error.to_string();
     let named = |told: String| format!("{} {told}", path.display());
@@ -173,7 +168,7 @@ type Who = (String, u64, String);
 
 struct TracedTurn {
     arrival: usize,
-    /// Time at which it got the lock; `None` while it waits.
+    /// Time of the acquisition; `None` while waiting.
     entered_us: Option<u64>,
     depth: u32,
 }
@@ -202,7 +197,7 @@ impl Asks {
         }
     }
 
-    /// Refuses events of several clocks, whose times cannot be ordered.
+    /// Rejects events of several clocks, whose times cannot be ordered.
     fn one_clock(&mut self, line: u64, event: &Event<'_>) -> Result<(), String> {
         let clock = event.clock.unwrap_or(event.process);
         let first = self.clock.get_or_insert_with(|| clock.to_owned());
@@ -210,7 +205,7 @@ impl Asks {
             return Ok(());
         }
         Err(format!(
-            "line {line}: its clock is `{clock}`, earlier ones have `{first}`; replay the events of one clock"
+            "line {line}: its clock is `{clock}`, but earlier lines have `{first}`; replay the events of one clock"
         ))
     }
 
@@ -250,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_is_found_by_name_and_by_its_path_or_the_nearest_is_named() {
+    fn built_in_scenarios_are_found_by_name_or_path_and_typos_get_a_suggestion() {
         let refused = |name: &str| Source::read(Path::new(name)).err().unwrap().to_string();
         let quick = Shipped::named(Path::new("quick")).unwrap();
         assert_eq!(Shipped::named(Path::new("scenarios/quick.toml")), Some(quick));
@@ -267,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_built_in_scenario_has_a_question() {
+    fn every_built_in_scenario_has_a_description() {
         let silent = SHIPPED.iter().filter(|one| one.description().is_empty());
         assert_eq!(silent.map(|one| one.name).collect::<Vec<_>>(), Vec::<&str>::new());
         assert!(SHIPPED.len() > 40);
@@ -287,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_found_next_to_the_scenario_and_mistakes_name_the_line() {
+    fn trace_paths_are_relative_to_the_scenario_and_mistakes_name_the_line() {
         let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         std::fs::write(file.path(), "time,lock\n0,1\n1,0\n0.5,0\n").unwrap();
         let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
@@ -298,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_not_a_file_is_explained() {
+    fn trace_path_that_is_not_a_file_is_rejected() {
         let told = |file: &str| read_trace(Path::new("/"), Path::new(file), &Columns::default()).unwrap_err();
         let missing = told("no-such.csv");
         assert!(
@@ -334,13 +329,13 @@ mod tests {
     }
 
     #[test]
-    fn a_history_with_two_clocks_or_a_broken_line_is_reported_with_the_line() {
+    fn history_with_two_clocks_or_an_invalid_line_is_rejected_with_the_line() {
         let two = history(&[
             r#""t_us":1,"clock":"x","contender":1,"op":"acquire","lock":"a","phase":"invoke""#,
             r#""t_us":2,"clock":"y","contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
         ]);
         let told = read_file(&two).unwrap_err();
-        assert!(told.contains("line 3: its clock is `y`, earlier ones have `x`; replay"), "{told}");
+        assert!(told.contains("line 3: its clock is `y`, but earlier lines have `x`; replay"), "{told}");
         let broken = history(&[r#""t_us":1,"contender":1,"op":"acquire","lock":7,"phase":"invoke""#, ""]);
         let told = read_file(&broken).unwrap_err();
         assert!(told.contains("2"), "{told}");

@@ -17,14 +17,14 @@ use zklockbench_record::figures;
 use zklockbench_scenario::{Columns, Scenario, TimeUnit};
 use zklockbench_zk::{Access, Sasl, Secret, Tls, TlsFiles};
 
-/// What `compare`, `ab` and `baseline check` compare, and how strictly.
+/// Options for comparisons by `compare`, `ab` and `baseline check`.
 #[derive(Debug, Args)]
 pub struct Judging {
     /// Metric to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
     #[arg(long = "figure", value_name = "METRIC", value_parser = figures::named)]
     pub figures: Vec<Figure>,
-    /// The smallest difference that matters, of all metrics (5%) or of one (wait.p99=20%); may be repeated [default: of
-    /// `ab` 5%, otherwise each metric has its own]
+    /// Smallest relevant difference, for all metrics (5%) or for one (wait.p99=20%); may be repeated
+    /// [default: 5% for `ab`, otherwise one per metric]
     #[arg(long = "margin", value_name = "[METRIC=]PERCENT", value_parser = margin)]
     pub margins: Vec<Margin>,
     /// Largest acceptable probability of a false alarm over all comparisons
@@ -33,7 +33,7 @@ pub struct Judging {
 }
 
 impl Judging {
-    /// The requested terms. `margin` is the default for all metrics; `None` if each has its own.
+    /// Terms of the comparison. `margin` is the default for all metrics; `None` if each has its own default.
     pub fn terms(&self, margin: Option<f64>) -> Terms {
         let of_all = self.margins.iter().rev().find(|(figure, _)| figure.is_none()).map(|(_, share)| *share);
         let of_one = |(figure, share): &Margin| Some((figure.as_ref()?.to_string(), *share));
@@ -49,19 +49,19 @@ impl Judging {
     }
 }
 
-/// A margin as a share, and its metric; `None` for all metrics without their own margin.
+/// A metric and its margin as a share; `None` for all metrics without their own margin.
 type Margin = (Option<Figure>, f64);
 
 /// Options that choose the ensemble.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PlaceArgs {
-    /// Run against this ensemble instead of a local one; a chroot may follow, as in zk1:2181,zk2:2181/bench
+    /// Use this ensemble instead of a local one; a chroot may follow, as in zk1:2181,zk2:2181/bench
     #[arg(long, value_name = "HOST:PORT,…", env = CONNECT_VARIABLE, conflicts_with_all = ["servers", "data_dir"])]
     pub connect: Option<String>,
-    /// Run against servers in containers, brought up from this Compose file and taken down afterwards
+    /// Use servers in containers, started from this Compose file and removed afterwards
     #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
     pub compose: Option<PathBuf>,
-    /// Servers of the local ensemble: 1, 3 or 5
+    /// Size of the local ensemble: 1, 3 or 5 servers
     #[arg(long, value_name = "N")]
     pub servers: Option<i64>,
     /// Directory under which local servers keep their data
@@ -69,22 +69,22 @@ pub struct PlaceArgs {
     pub data_dir: Option<PathBuf>,
 }
 
-/// Options for files of arrivals or holds that another program has written.
+/// Options for files of arrivals or holds from other programs.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ColumnArgs {
-    /// Column with the times of a replayed file, by its name or, without a header, by its number
+    /// Column with the times in a replayed file, by name or, without a header, by number
     #[arg(long, value_name = "COLUMN")]
     pub time_column: Option<String>,
-    /// Column with the locks
+    /// Column with the locks in a replayed file
     #[arg(long, value_name = "COLUMN")]
     pub lock_column: Option<String>,
-    /// Column with the holds
+    /// Column with the holds in a file
     #[arg(long, value_name = "COLUMN")]
     pub hold_column: Option<String>,
     /// Unit of the times and holds: s, ms, us or ns
     #[arg(long, value_name = "UNIT")]
     pub time_unit: Option<TimeUnit>,
-    /// Unit of the holds, if it is not that of the times
+    /// Unit of the holds, if it differs from --time-unit
     #[arg(long, value_name = "UNIT")]
     pub hold_unit: Option<TimeUnit>,
 }
@@ -117,16 +117,16 @@ impl ColumnArgs {
     }
 }
 
-/// How the ensemble is opened, whatever is measured on it then.
+/// Options for opening the ensemble.
 #[derive(Debug, Clone, Args)]
 pub struct OpeningArgs {
-    /// Start a fresh local ensemble even if `ensemble up` keeps one that would do
+    /// Start a fresh local ensemble instead of using the one from `ensemble up`
     #[arg(long)]
     pub fresh: bool,
-    /// Skip the warm-up of the servers: faster, but fresh servers answer slowly
+    /// Skip the warm-up of the servers: faster, but fresh servers respond slowly
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Create the connect string's chroot if it is missing; it is not removed afterwards
+    /// Create the chroot of the connect string if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
     /// Print only warnings and, in one line, the outcome
@@ -140,24 +140,24 @@ pub struct OpeningArgs {
     pub access: AccessArgs,
 }
 
-/// Variable with an ensemble to use where the command line names no other.
+/// Environment variable with the connect string to use if no option names an ensemble.
 pub const CONNECT_VARIABLE: &str = "ZKLOCKBENCH_CONNECT";
 
-/// Lets options of the command line that exclude `--connect` override its variable, which clap would report as a conflict. Must be
-/// called before there are threads.
+/// Lets options that exclude `--connect` override its variable, which clap would report as a conflict. Must
+/// be called before threads are started.
 #[allow(unsafe_code, reason = "children must not be given the variable either")]
 pub fn or_without_connect_variable<T>(parse: impl Fn() -> Result<T, clap::Error>) -> Result<T, clap::Error> {
     parse().or_else(|error| {
         if error.kind() != ErrorKind::ArgumentConflict || std::env::var_os(CONNECT_VARIABLE).is_none() {
             return Err(error);
         }
-        // SAFETY: no other thread has been started that could read the environment.
+        // SAFETY: no other thread is running that could read the environment.
         unsafe { std::env::remove_var(CONNECT_VARIABLE) };
         parse()
     })
 }
 
-/// Variables that a series passes on to each of its runs.
+/// Environment variables that a series passes to each of its runs.
 pub const AT_MOST_VARIABLE: &str = "ZKLOCKBENCH_AT_MOST";
 pub const SATURATION_VARIABLE: &str = "ZKLOCKBENCH_ALLOW_SATURATION";
 pub const LATENCY_VARIABLE: &str = "ZKLOCKBENCH_STOP_IF_LATENCY";
@@ -166,14 +166,14 @@ pub const LATENCY_VARIABLE: &str = "ZKLOCKBENCH_STOP_IF_LATENCY";
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Load on an existing ensemble")]
 pub struct SharingArgs {
-    /// Send at most this many requests per second, e.g. 500/s [default: 200/s where other clients are connected]
+    /// Limit the requests per second, e.g. 500/s [default: 200/s if other clients are connected]
     #[arg(long, value_name = "RATE", env = AT_MOST_VARIABLE, value_parser = rate)]
     pub at_most: Option<f64>,
-    /// Do not limit the load where other clients are connected: it may slow them down severely
+    /// Do not limit the load if other clients are connected: it may slow them down severely
     #[arg(long, env = SATURATION_VARIABLE, conflicts_with = "at_most",
           value_parser = clap::builder::FalseyValueParser::new())]
     pub allow_saturation: bool,
-    /// End the run when the servers answer this many times slower than before it [default: 3x where the load is limited]
+    /// End the run when servers respond this many times slower than before [default: 3x if load is limited]
     #[arg(long, value_name = "FACTOR", env = LATENCY_VARIABLE, value_parser = factor)]
     pub stop_if_latency: Option<f64>,
 }
@@ -181,13 +181,13 @@ pub struct SharingArgs {
 /// Options for the load and its generator.
 #[derive(Debug, Clone, Default, Args)]
 pub struct GeneratorArgs {
-    /// On an existing ensemble, let faults and added round-trip time hit the command's own contenders and connections
+    /// Allow faults and added round-trip time for own contenders and connections on an existing ensemble
     #[arg(long)]
     pub allow_faults: bool,
-    /// Load generator threads [default: a quarter of the processors, at least 1]
+    /// Number of load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// When to count requests on the wire, for each strategy in a trial of 2 s that is not timed
+    /// When to count requests on the wire, in a separate trial of 2 s for each strategy
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub counting: CountingWhen,
 }
@@ -200,7 +200,7 @@ pub enum CountingWhen {
     Drivers,
     /// For every strategy
     Always,
-    /// Never: what drivers send is then unknown
+    /// Never: requests of drivers are then unknown
     Never,
 }
 
@@ -220,29 +220,28 @@ impl CountingWhen {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load from several machines (docs/operating.md)")]
 pub struct JobArgs {
-    /// Execute each run with this many workers: this process and those started with `worker --follow NAME`
+    /// Run with this many workers: this process and those started with `worker --follow NAME`
     #[arg(long, value_name = "N", requires_all = ["job", "connect"], value_parser = clap::value_parser!(u16).range(2..=1_000))]
     pub workers: Option<u16>,
-    /// Name by which these workers find it
+    /// Name of the job for `worker --follow`
     #[arg(long, value_name = "NAME", requires = "workers", value_parser = run_id)]
     pub job: Option<String>,
 }
 
-/// How the results of a run are judged and shown.
+/// Options for judging and showing a run.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConcludingArgs {
-    /// Compare with this run, or with the newest commit in a baseline store, or the newest run in a
-    /// directory, that a machine like this measured
+    /// Compare with this run, the newest commit in a baseline store, or the newest run in a directory, from a
+    /// machine like this
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
-    /// Continue with a warning while there is nothing to compare with: no baseline yet, or none from a
-    /// machine like this
+    /// Continue with a warning if there is no baseline yet, or none from a machine like this
     #[arg(long, requires = "baseline")]
     pub baseline_optional: bool,
     /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
-    /// Draw no charts, and write no report.html
+    /// Skip the charts and report.html
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
 }
@@ -250,31 +249,31 @@ pub struct ConcludingArgs {
 /// Options for the location of ZooKeeper.
 #[derive(Debug, Clone, Args)]
 pub struct InstallArgs {
-    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release that
-    /// `scripts/install --zookeeper` installed, or the system's package]
-    // The variable is read during the search, so that an error can name its source: the variable or the option.
+    /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release from
+    /// `scripts/install --zookeeper`, or the system's package]
+    // The search reads the variable, so that an error can name its source: the variable or the option.
     #[arg(long, value_name = "DIR")]
     pub zookeeper_home: Option<PathBuf>,
 }
 
-/// Variable with identity and password.
+/// Environment variable with the digest identity.
 const IDENTITY: &str = "ZKLOCKBENCH_AUTH";
 static HAD_IDENTITY: AtomicBool = AtomicBool::new(false);
-/// Variable with the password of `--sasl`, which the command line has no option for.
+/// Environment variable with the password of `--sasl`, for which there is no option.
 pub const SASL_PASSWORD: &str = "ZKLOCKBENCH_SASL_PASSWORD";
 static TAKEN_PASSWORD: OnceLock<Secret> = OnceLock::new();
 
-/// Removes the secrets from the environment after the command line is read: otherwise every child process, such as a driver,
-/// would inherit them. Must be called before there are threads.
+/// Removes secrets from the environment after the command line is parsed: child processes, such as drivers,
+/// would inherit them. Must be called before threads are started.
 #[allow(unsafe_code, reason = "no other way to shorten the environment of all children")]
 pub fn forget_identity() {
     if std::env::var_os(IDENTITY).is_some() {
         HAD_IDENTITY.store(true, Ordering::Relaxed);
-        // SAFETY: no other thread has been started that could read the environment.
+        // SAFETY: no other thread is running that could read the environment.
         unsafe { std::env::remove_var(IDENTITY) };
     }
     if let Some(password) = std::env::var_os(SASL_PASSWORD) {
-        // This is the only place that sets it. A value that is not UTF-8 counts as no password.
+        // The password is set only here. A value that is not UTF-8 counts as an empty password.
         let _ = TAKEN_PASSWORD.set(Secret::from(password.into_string().unwrap_or_default()));
         // SAFETY: as above.
         unsafe { std::env::remove_var(SASL_PASSWORD) };
@@ -284,16 +283,16 @@ pub fn forget_identity() {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
-    /// Digest identity; created nodes are restricted to it. It shows up in the process list; --auth-file and the
-    /// variable do not
+    /// Digest identity; only it can access created nodes. Visible in the process list, unlike --auth-file and
+    /// the variable
     #[arg(long, value_name = "USER:PASSWORD", env = IDENTITY, hide_env_values = true,
           value_parser = clap::value_parser!(Secret))]
     pub auth: Option<Secret>,
     /// Digest identity from the first line of a file
     #[arg(long, value_name = "FILE", conflicts_with = "auth")]
     pub auth_file: Option<PathBuf>,
-    /// SASL identity by DIGEST-MD5; its password comes from ZKLOCKBENCH_SASL_PASSWORD or --sasl-password-file. For Kerberos
-    /// give gssapi, or gssapi:SERVICE
+    /// SASL identity by DIGEST-MD5; the password comes from ZKLOCKBENCH_SASL_PASSWORD or
+    /// --sasl-password-file. Use gssapi or gssapi:SERVICE for Kerberos
     #[arg(long, value_name = "USER")]
     pub sasl: Option<String>,
     /// Password of the SASL user from the first line of a file
@@ -311,7 +310,7 @@ pub struct AccessArgs {
     /// Client key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Name that the servers' certificates must have, instead of the host in --connect; implies --tls
+    /// Name to expect in the servers' certificates, instead of the host in --connect; implies --tls
     #[arg(long, value_name = "NAME")]
     pub tls_server_name: Option<String>,
 }
@@ -325,8 +324,8 @@ impl AccessArgs {
         self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some() || self.wants_tls()
     }
 
-    /// Reads the files. `unnamed` is the address if only a scenario names it. An identity is sent only to addresses of the
-    /// command line, because a scenario may come from anywhere, and every listener sees the password.
+    /// Reads the files. `unnamed` is the address if only a scenario names it. Identities are sent only to
+    /// addresses from the command line: a scenario may be untrusted, and any listener would get the password.
     pub fn access(&self, unnamed: Option<&str>) -> Result<Access, Error> {
         let digest = match &self.auth_file {
             Some(file) => Some(Secret::read(file)?),
@@ -334,8 +333,8 @@ impl AccessArgs {
         };
         if let (Some(source), Some(connect)) = (self.source_of_identity(), unnamed) {
             return Err(Error::usage(format!(
-                "the identity of {source} goes only to an address that the command line names, and {connect} is named by \
-                 the scenario alone: if you trust it, add --connect {}",
+                "the identity of {source} is sent only to an address on the command line, but {connect} comes from \
+                 the scenario: if you trust it, add --connect {}",
                 as_a_word(connect)
             )));
         }
@@ -403,13 +402,12 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 fn alpha(text: &str) -> Result<f64, String> {
-    let wrong =
-        || format!("`{text}` is not a probability to accept; give one from 0.0001 to 0.5, such as 0.05");
+    let wrong = || format!("`{text}` is not an accepted probability; use 0.0001 to 0.5, such as 0.05");
     let alpha: f64 = text.parse().map_err(|_| wrong())?;
     if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
 }
 
-/// Largest seed of `torture`, which is also the scenario's seed.
+/// Largest seed, because scenarios store the seed as a signed 64-bit integer.
 pub const SEEDS: u64 = i64::MAX as u64;
 
 /// Checks a name that must be valid for a directory and for a znode.
@@ -421,7 +419,7 @@ pub fn run_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Parses a duration between two limits, which are also written as durations.
+/// Parses a duration between two limits, which are given as text.
 pub fn duration_within(
     least: &'static str,
     most: &'static str,
@@ -438,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_margin_is_a_percentage_and_an_error_a_probability() {
+    fn margins_are_percentages_and_alpha_is_a_probability() {
         let of_all = |share| Ok((None, share));
         assert_eq!((margin("5%"), margin("0%"), margin("2.5 %")), (of_all(0.05), of_all(0.0), of_all(0.025)));
         let of_throughput = (Some(figures::THROUGHPUT.figure()), 0.2);
@@ -455,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_factors_are_positive_numbers_with_a_unit() {
+    fn rates_and_factors_accept_an_optional_unit() {
         assert_eq!(
             (rate("200/s"), rate("1500"), factor("3x"), factor("1.5")),
             (Ok(200.0), Ok(1_500.0), Ok(3.0), Ok(1.5))
@@ -466,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_out_of_range_is_reported() {
+    fn durations_out_of_range_are_rejected() {
         let budget = duration_within("1s", "1h");
         assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
         for wrong in ["0s", "999ms", "2h", "40", "soon"] {
@@ -475,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_id_is_a_plain_name() {
+    fn run_id_must_be_a_plain_name() {
         assert!(run_id("quick-2026.1_a").is_ok());
         for wrong in ["", "..", ".x", "a/b", "a b", "é"] {
             assert!(run_id(wrong).is_err(), "{wrong}");

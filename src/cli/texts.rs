@@ -1,8 +1,8 @@
-//! `completions`, `man`, `schema`: texts generated from the definitions of the command line and of scenario files.
+//! `completions`, `man`, `schema`: prints texts generated from the command line's definition and from types.
 //!
-//! `schema answer` is one JSON Schema for the `--json` output of every command. The printed types describe the common
-//! fields, and those that are also written to files. Fields that appear only in a command's answer are listed here with
-//! their types; a test compares them with real answers.
+//! `schema answer` prints one JSON Schema for the `--json` output of all commands. Fields that are also
+//! written to files are described by the types of those files. Other fields are listed here with their types;
+//! a test compares them with real output.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub fn completions(shell: Option<Shell>) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// Bash functions that complete files and built-in scenarios instead of the generated script's placeholders.
+/// Bash functions that complete files and built-in scenarios, for which clap generates only placeholders.
 const BASH_FILES: &str = r#"
 _zklockbench_files() {
     _zklockbench "$@"
@@ -66,12 +66,9 @@ complete -F _zklockbench_files -o nosort -o filenames -o bashdefault -o default 
 "#;
 
 const VARIABLES: [(&str, &str); 11] = [
-    ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home names one."),
-    ("ZKLOCKBENCH_AUTH", "Digest identity, as --auth takes it: USER:PASSWORD."),
-    (
-        "ZKLOCKBENCH_SASL_PASSWORD",
-        "Password of the user of --sasl, unless --sasl-password-file names a file.",
-    ),
+    ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home is given."),
+    ("ZKLOCKBENCH_AUTH", "Digest identity USER:PASSWORD, as for --auth."),
+    ("ZKLOCKBENCH_SASL_PASSWORD", "Password for --sasl, unless --sasl-password-file is given."),
     (
         "ZKLOCKBENCH_COLD, ZKLOCKBENCH_NO_FLOOR, ZKLOCKBENCH_NO_CHARTS",
         "Set to 1: same as --cold, --no-floor and --no-charts.",
@@ -88,9 +85,9 @@ const VARIABLES: [(&str, &str); 11] = [
         "ZKLOCKBENCH_LOG",
         "Log on stderr, more detailed than -v: a level such as debug, or targets such as zookeeper_client=trace.",
     ),
-    ("ZKLOCKBENCH_DRIVERS", "Drivers as --driver names them, one on each line."),
+    ("ZKLOCKBENCH_DRIVERS", "Drivers, one per line, in the form of --driver."),
     ("SSL_CERT_FILE", "Certificate authorities for --tls without --tls-ca."),
-    ("GITHUB_STEP_SUMMARY", "Where --github appends its summary; GitHub sets it."),
+    ("GITHUB_STEP_SUMMARY", "File for the summary of --github; set by GitHub."),
     ("NO_COLOR", "Any value disables colours."),
 ];
 
@@ -152,7 +149,7 @@ fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()
         man.render_synopsis_section(&mut section)?;
         man.render_options_section(&mut section)?;
         *page += &format!(".SH \"{name}\"\n");
-        // The parts of each section become subsections.
+        // Sections of a command become subsections.
         *page += &String::from_utf8_lossy(&section).replace(".SH DESCRIPTION\n", "").replace(".SH ", ".SS ");
         of_commands(sub, page)?;
     }
@@ -180,7 +177,7 @@ pub fn schema(of: SchemaOf) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// The schema: the fields common to all answers and, on success, those of each command.
+/// JSON Schema with the fields common to all answers and, on success, those of each command.
 fn answer_schema() -> Value {
     let mut types = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let rule = |(command, found): (&str, Value)| {
@@ -198,7 +195,7 @@ fn answer_schema() -> Value {
     schema
 }
 
-/// An object with at least these fields, each described by its type.
+/// Schema of an object with at least these fields.
 macro_rules! object {
     ($types:ident { $($field:ident: $type:ty),* $(,)? }) => {{
         let fields = [$((stringify!($field), $types.subschema_for::<$type>())),*];

@@ -1,4 +1,4 @@
-//! `validate`: whether the file is valid, what it will run, how long that takes, and whether it can run here.
+//! `validate`: checks a scenario, and shows its trials, their duration, and whether they can run here.
 
 use serde::Serialize;
 
@@ -17,15 +17,15 @@ struct ValidatedFile<'a> {
     /// Why this machine cannot run the scenario; omitted if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<&'a str>,
-    /// Keys that options made meaningless; omitted if there are none.
+    /// Notes on keys that options made meaningless; omitted if there are none.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     left_out: &'a [String],
 }
 
 const NAME: &str = "validate";
 
-/// Shows the plan and possible mistakes, or every error. A valid file is valid on every machine, so limits of this
-/// machine are only warnings.
+/// Prints the plan with warnings, or all errors. Limits of this machine are only warnings, because a valid
+/// file is valid on every machine.
 pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
         Ok(file) => file,

@@ -1,5 +1,5 @@
-//! `worker`: one of several processes, on one or more hosts, that generate the load of a run together. An existing engine starts
-//! them (Slurm, MPI, Kubernetes, a shell); they meet on the ensemble.
+//! `worker`: runs one of several processes, on one or more hosts, that share the load of a run. Slurm, MPI,
+//! Kubernetes or a shell starts them, and they coordinate through the ensemble.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationT
             Ok(Exit::Held) => {}
             Ok(exit) => worst = exit,
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // The leader of the job decides whether it continues.
+            // The job's leading process decides whether to continue.
             Err(error) => {
                 output::complain(&error);
                 worst = error.exit();
@@ -75,7 +75,7 @@ fn kept(scenario: &str) -> Result<NamedTempFile, Error> {
     write().map_err(|error| Error::environment(format!("cannot keep the scenario of a run: {error}")))
 }
 
-/// The ensemble named on the command line, on which jobs are published.
+/// Ensemble from the command line, on which jobs are published.
 fn target(args: &WorkerArgs) -> Result<Target, Error> {
     let connect = args.overrides.place.connect.clone().ok_or_else(|| Error::usage(NEEDS_CONNECT))?;
     let connect = parse_connect(&connect)?.text();
@@ -107,7 +107,7 @@ async fn make_part(args: WorkerArgs, slice: Slice, stop: &CancellationToken) -> 
     }
 }
 
-/// Time for the other workers to write their parts.
+/// Time limit for the other workers to write their parts.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -143,7 +143,7 @@ fn part_name(index: usize) -> String {
     format!("worker-{index}")
 }
 
-/// Options for results that only programs read, so without output for the user.
+/// Options for results that only programs read.
 fn unseen() -> ConcludingArgs {
     ConcludingArgs { no_charts: true, ..ConcludingArgs::default() }
 }
@@ -152,7 +152,7 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
         scenario: args.scenario,
         resume: None,
-        // Only the ensemble's transactions show whether workers exclude each other.
+        // Only the order of the ensemble's transactions shows whether workers excluded each other.
         history: slice.is_part(),
         generator: args.generator,
         out: args.out.join(args.run_id.unwrap_or_default()),
@@ -169,7 +169,7 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     }
 }
 
-/// Variables in which an engine passes a process its number and the number of processes.
+/// Variables with the index of a process and the number of processes, by launcher.
 const ENGINES: [(&str, &str); 4] = [
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -178,7 +178,7 @@ const ENGINES: [(&str, &str); 4] = [
     ("JOB_COMPLETION_INDEX", "ZKLOCKBENCH_WORKERS"),
 ];
 
-/// The part of this worker, from its options or from the engine.
+/// This worker's part, from its options or from the launcher.
 fn place(
     index: Option<usize>,
     of: Option<usize>,
@@ -196,13 +196,14 @@ fn place(
         (Some(index), Some(of)) => (index, of, "--index and --of".to_owned()),
         _ => {
             let found = ENGINES.iter().find(|(index, of)| {
-                // The number alone may be set for other reasons; without an index the count means nothing.
+                // Launchers also set their counts for other reasons, so only $ZKLOCKBENCH_WORKERS counts
+                // without an index.
                 variable(index).is_some() || (*of == "ZKLOCKBENCH_WORKERS" && variable(of).is_some())
             });
             let Some((index, of)) = found else {
                 return Err(Error::usage(
-                    "which worker is this? Give --index I and --of N, or start it with srun, mpirun or as an indexed Job of \
-                     Kubernetes",
+                    "unknown worker number: add --index I and --of N, or start the worker with srun, \
+                     mpirun or as an indexed Kubernetes Job",
                 ));
             };
             match (number(index)?, number(of)?) {
@@ -224,7 +225,7 @@ fn place(
     Ok(Slice { index, of })
 }
 
-/// Refuses scenarios that several workers cannot run together.
+/// Rejects scenarios that several workers cannot run together.
 fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     if !scenario.ensemble.is_external() {
         return Err(Error::usage(NEEDS_CONNECT));
@@ -240,7 +241,7 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     }
     if scenario.precision.is_some() {
         return Err(Error::usage(
-            "workers don't decide together whether metrics are precise: leave `precision` out and set \
+            "workers cannot decide together whether metrics are precise: remove `precision`, and set \
              `repetitions`",
         ));
     }
@@ -254,7 +255,7 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     }
 }
 
-/// Stores the measurements. Only the merged run is judged; a part alone can show violations, but nothing else.
+/// Stores the measurements. Only the merged run is judged; a single part can only show violations.
 fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let MeasuredRun { writer, run, ran, .. } = measured;
     let mut sealed = writer.seal(run, ran.judge())?;
@@ -293,7 +294,7 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
 pub struct WorkerPlace {
     pub slice: Slice,
     pub run_id: String,
-    /// Address of the meeting point; `None` for the measured ensemble.
+    /// Connect string of the meeting point; `None` for the measured ensemble.
     pub rendezvous: Option<String>,
     pub wait: Duration,
     pub program: String,
@@ -338,7 +339,7 @@ impl WorkerPlace {
     }
 }
 
-/// The SHA-256 of a scenario as it runs, including overrides and the replayed file.
+/// SHA-256 of the scenario with overrides and the replayed file.
 fn of_scenario(file: &ScenarioFile) -> String {
     let replayed = file.replayed.as_ref().map_or("", |replayed| replayed.sha256.as_str());
     digest_of(format!("{}\n{replayed}", file.text).as_bytes())
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_determines_the_worker_number() {
+    fn launcher_variables_determine_the_worker_number() {
         let third = Ok(Slice { index: 2, of: 4 });
         assert_eq!(placed(&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "4")]), third);
         assert_eq!(placed(&[("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")]), third);
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_and_too_large_worker_numbers_are_refused() {
+    fn incomplete_or_too_large_worker_numbers_are_rejected() {
         let told = |set: &[(&str, &str)]| placed(set).unwrap_err();
         assert!(
             told(&[("JOB_COMPLETION_INDEX", "2")])
@@ -382,6 +383,6 @@ mod tests {
         assert!(
             told(&[("SLURM_PROCID", "x"), ("SLURM_NTASKS", "4")]).contains("is `x`, which is not a number")
         );
-        assert!(told(&[]).starts_with("which worker is this?"));
+        assert!(told(&[]).starts_with("unknown worker number:"));
     }
 }

@@ -16,26 +16,26 @@ use zklockbench_locks::driver::{DriverCommand, Mishap, Process, how};
 use zklockbench_locks::{DrivenLocks, Program};
 use zklockbench_zk::{ForeignSession, runtime};
 
-/// Number of acquisitions by all contenders together.
+/// Total number of acquisitions by all contenders.
 const ACQUISITIONS: usize = 60;
 const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_millis(400);
-/// Time after a timeout in which its answer may arrive.
+/// Maximum delay of an answer after its timeout.
 const LATE_BY: Duration = Duration::from_secs(2);
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
-/// Shorter than a session timeout, because the end of the session would also let the next contender in.
+/// Shorter than the session timeout: an expired session would also free the lock.
 const NEXT_WITHIN: Duration = Duration::from_secs(5);
-/// A client is notified of the end of its session when it reaches a server, and pauses between attempts.
+/// Long, because a client is notified only after it reconnects, and it pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
-/// Some clients open another session by themselves after the loss of one.
+/// Some clients replace a lost session automatically.
 const REOPENS_WITHIN: Duration = Duration::from_secs(5);
 const SHORT_SESSION: Duration = Duration::from_secs(2);
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
-/// Servers end sessions late, and in steps.
+/// Servers check for expired sessions only at intervals.
 const EXPIRES_LATE_BY: Duration = Duration::from_secs(10);
 const NOT_ZOOKEEPER: &str = "its locks are not ZooKeeper locks";
 
-/// `ready` declares locks that scenarios can use.
+/// Checks that `ready` declares locks that scenarios can use.
 pub(super) async fn ready(command: &DriverCommand) -> Tried {
     let process = Process::start(command.clone()).await.map_err(|error| Trouble::Wrong(why(&error)))?;
     let ready = process.ready.clone();
@@ -51,7 +51,7 @@ pub(super) async fn ready(command: &DriverCommand) -> Tried {
     DrivenLocks::of(vec![program]).map(|_| seen).map_err(Trouble::Wrong)
 }
 
-/// Unknown fields and requests are tolerated, and a line that is not JSON is reported.
+/// Checks that unknown fields and requests are tolerated, and that a line that is not JSON is reported.
 pub(super) async fn messages(command: &DriverCommand) -> Tried {
     let process = Process::start(command.clone()).await.map_err(|error| Trouble::Wrong(why(&error)))?;
     let echo = answer(&process, json!({ "t": "echo", "later": { "than": [1] } })).await?;
@@ -76,10 +76,10 @@ pub(super) async fn messages(command: &DriverCommand) -> Tried {
         }
     };
     match (reported.as_str(), process.failure()) {
-        ("", Some(error)) => wrong(format!("on a line that is not JSON it {}", why(error))),
+        ("", Some(error)) => wrong(format!("after a line that is not JSON, the driver {}", why(error))),
         ("", None) => wrong("a line that is not JSON was not reported"),
         (by, _) => Ok(format!(
-            "an unknown field was ignored, an unknown request unsupported, and broken JSON reported by {by}"
+            "ignored an unknown field, rejected an unknown request, and reported invalid JSON by {by}"
         )),
     }
 }
@@ -92,7 +92,7 @@ async fn answer(process: &Process, mut request: Value) -> Result<Answer, Trouble
     process.answer(&mut asked).await.map_err(|error| Trouble::Wrong(why(&error)))
 }
 
-/// Contenders of two processes compete for one lock.
+/// Checks that contenders of two processes never hold one lock at the same time.
 pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
     let on = stage.directory().await?;
     let processes = [stage.process(), stage.process()];
@@ -108,7 +108,10 @@ pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
         one.closes().await?;
     }
     let nodes = if stage.is_zookeeper { "; the holder's session had a node each time" } else { "" };
-    Ok(format!("{count} contenders in 2 processes took it {} times, one at a time{nodes}", each * count))
+    Ok(format!(
+        "{count} contenders in 2 processes took the lock {} times, one at a time{nodes}",
+        each * count
+    ))
 }
 
 /// Waits for a condition, but no longer than `until`.
@@ -124,14 +127,14 @@ async fn takes_turns(one: &Contender<'_>, times: usize, turns: &Turns) -> Result
         let granted = one.takes(GRANTED_WITHIN).await?;
         turns.enters(one.number);
         let has_node = one.holds(&granted).await;
-        // A second holder explains more than a missing node, so one without a node stays until there is another.
+        // A second holder explains more than a missing node, so wait for a second holder first.
         let until = clock::now() + micros(SOON);
         if has_node.is_err() {
             wait(until, || turns.overlap()).await;
         }
         runtime::sleep(Duration::from_millis(5)).await;
         turns.leaves(one.number);
-        // Two others may have been inside together first, and are about to leave.
+        // Two other contenders may have overlapped first: wait until one of them leaves.
         if turns.overlap() {
             wait(until, || turns.violation().is_some()).await;
         }
@@ -145,7 +148,7 @@ async fn takes_turns(one: &Contender<'_>, times: usize, turns: &Turns) -> Result
     Ok(())
 }
 
-/// A wait ends at its timeout, and a try at once. Neither leaves a node.
+/// Checks that a wait ends at its timeout, that a try ends at once, and that neither leaves a node.
 pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
     applies_if(stage.abilities.timeout != How::None, "`timeout` is `none`")?;
     let on = stage.directory().await?;
@@ -155,10 +158,16 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
     let ended = runtime::timeout(TIMEOUT + LATE_BY, waited).await;
     let took = Duration::from_micros(clock::now() - began);
     match ended {
-        None => return wrong(format!("asked to wait {TIMEOUT:?}, it did not answer within {took:.1?}")),
+        None => {
+            return wrong(format!(
+                "an acquire with a timeout of {TIMEOUT:?} was not answered within {took:.1?}"
+            ));
+        }
         Some(Ok(_)) => return let_in(),
         Some(Err(AcquireError::TimedOut)) if took + Duration::from_millis(1) < TIMEOUT => {
-            return wrong(format!("asked to wait {TIMEOUT:?}, it answered `timeout` after {took:.1?}"));
+            return wrong(format!(
+                "an acquire with a timeout of {TIMEOUT:?} was answered with `timeout` after {took:.1?}"
+            ));
         }
         Some(Err(AcquireError::TimedOut)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
@@ -170,15 +179,15 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
         Some(Err(AcquireError::TimedOut)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }
-    // Without timeouts, a library keeps waiting, and its driver releases the lock once it is granted.
+    // A library without timeouts keeps waiting, and its driver releases the lock once it is granted.
     if stage.abilities.timeout == How::Native {
-        pair.waiter.leaves("although it had answered `timeout`").await?;
+        pair.waiter.leaves("although the acquire was answered with `timeout`").await?;
     }
     pair.goes_on().await?;
-    Ok(format!("{TIMEOUT:?} took {took:.0?}, and no node was left"))
+    Ok(format!("a timeout of {TIMEOUT:?} took {took:.0?}, and no node was left"))
 }
 
-/// A cancelled wait ends and leaves no node, and the next one is not cancelled.
+/// Checks that a cancelled wait ends and leaves no node, and that the next wait is not cancelled.
 pub(super) async fn cancel(stage: &Stage<'_>) -> Tried {
     applies_if(stage.abilities.cancel != How::None, "`cancel` is `none`")?;
     let on = stage.directory().await?;
@@ -191,13 +200,13 @@ pub(super) async fn cancel(stage: &Stage<'_>) -> Tried {
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }
     if stage.abilities.cancel == How::Native {
-        pair.waiter.leaves("although it had answered `cancelled`").await?;
+        pair.waiter.leaves("although the acquire was answered with `cancelled`").await?;
     }
     pair.goes_on().await?;
     Ok("the wait ended, no node was left, and the next wait was served".into())
 }
 
-/// A holder that closes lets the next contender in, and leaves no node.
+/// Checks that a holder that closes frees the lock and leaves no node.
 pub(super) async fn close(stage: &Stage<'_>) -> Tried {
     let on = stage.directory().await?;
     let process = stage.process();
@@ -212,7 +221,7 @@ pub(super) async fn close(stage: &Stage<'_>) -> Tried {
     Ok("no node of the holder was left, and the next contender got the lock".into())
 }
 
-/// A holder whose session the servers end is notified.
+/// Checks that a holder is notified when the servers end its session.
 pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     applies_if(stage.is_zookeeper, NOT_ZOOKEEPER)?;
     applies_if(stage.abilities.lost, "`lost` is not declared")?;
@@ -224,11 +233,11 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     };
     holder.takes(SOON).await?;
     if let Err(failure) = stage.site.target.expire(key, SOON).await {
-        return wrong(format!("it could not be ended with its `session` and `password`: {failure}"));
+        return wrong(format!("the session could not be ended with its `session` and `password`: {failure}"));
     }
     let ended = clock::now();
     let mut states = holder.link.states();
-    // The result of `wait_for` would keep the driver's events from being read.
+    // Drop the result of `wait_for`, which would block the driver's events.
     let over = async { states.wait_for(|state| state.is_terminated()).await.is_ok() };
     let is_reported = runtime::timeout(REPORTS_WITHIN, over).await.is_some();
     if let Some(trouble) = failure_of(&process) {
@@ -236,16 +245,16 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     }
     if !is_reported {
         return wrong(format!(
-            "the session was over, and neither `expired` nor `lost` came within {REPORTS_WITHIN:?}"
+            "neither `expired` nor `lost` was reported within {REPORTS_WITHIN:?} of the session's end"
         ));
     }
     let took = Duration::from_micros(clock::now() - ended);
     let until = clock::now() + micros(REOPENS_WITHIN);
     wait(until, || process.reopened() != [0, 0]).await;
     if process.reopened()[1] > 0 {
-        return wrong("after the end of its session it reported `connected` without the new `session`");
+        return wrong("after its session ended, the driver reported `connected` without a new `session`");
     }
-    // The driver must answer these two requests, in any way.
+    // The driver must answer both requests, but either may fail.
     let _ = holder.link.release(&on).await;
     let _ = holder.link.close().await;
     if let Some(trouble) = failure_of(&process) {
@@ -255,10 +264,10 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     next.takes(NEXT_WITHIN).await?;
     next.releases().await?;
     next.closes().await?;
-    Ok(format!("reported {took:.0?} after its end"))
+    Ok(format!("the session's end was reported after {took:.0?}"))
 }
 
-/// The process exits when its input ends, and its nodes go with their sessions.
+/// Checks that the process exits when its input ends, and that its nodes disappear with their sessions.
 pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
     let on = stage.directory().await?;
     let process = stage.process();
@@ -276,7 +285,7 @@ pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
     let took = Duration::from_micros(clock::now() - began);
     let sessions_end = holder.link.timeout().max(waiter.link.timeout()) + EXPIRES_LATE_BY;
     match stage.node_left(&on, sessions_end, |_| true).await? {
-        Some(node) => wrong(format!("{} is left {sessions_end:?} after it has ended", node.path)),
+        Some(node) => wrong(format!("{} still exists {sessions_end:?} after the driver ended", node.path)),
         None => Ok(format!("{} after {took:.0?}, and no node was left", how(status))),
     }
 }

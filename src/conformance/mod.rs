@@ -1,5 +1,5 @@
-//! `driver check`: eight checks of the drivers' protocol, each on separate processes. They use the same code as trials to talk to
-//! a driver; a failure that a trial attributes to the driver is a failed check.
+//! `driver check`: eight checks of the driver protocol, each with new processes. Checks and trials share the
+//! code for drivers, so any driver failure in a trial is also a failed check.
 
 mod checks;
 mod stage;
@@ -31,7 +31,7 @@ enum Check {
     Lock(for<'a> fn(&'a Stage<'a>) -> LocalBoxFuture<'a, Tried>),
 }
 
-/// All checks in their order: name, advice for a failure, function.
+/// All checks in order: name, advice after a failure, function.
 const CHECKS: [(&str, &str, Check); 8] = [
     (
         "ready",
@@ -51,7 +51,7 @@ const CHECKS: [(&str, &str, Check); 8] = [
     ),
     (
         "acquire timeout",
-        "end the wait and leave the queue when `timeout_ms` are over, release a late grant, or declare `timeout` as `none`",
+        "end the wait and leave the queue after `timeout_ms`, release a late grant, or declare `timeout` as `none`",
         Check::Lock(|stage| checks::acquire_timeout(stage).boxed_local()),
     ),
     (
@@ -61,7 +61,7 @@ const CHECKS: [(&str, &str, Check); 8] = [
     ),
     (
         "close",
-        "release what is held and end the session when asked to close",
+        "release held locks and end the session on `close`",
         Check::Lock(|stage| checks::close(stage).boxed_local()),
     ),
     (
@@ -81,7 +81,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|(name, ..)| *name)
 }
 
-/// The driver's answer to `hello`, or why there is none.
+/// The driver's answer to `hello`, or the reason for its absence.
 pub async fn introduce(command: &DriverCommand) -> Result<Ready, String> {
     Process::start(command.clone()).await.map(|process| process.ready.clone()).map_err(|error| why(&error))
 }
@@ -101,14 +101,17 @@ pub async fn check(
             all.push(Finding::new(name, None, advice, in_time(check(command)).await));
         }
     }
-    // A driver that does not understand its requests fails all other checks for the same reason.
+    // A driver that fails `messages` would fail the checks of locks for the same reason.
     let understands = all.iter().all(|finding| finding.check != "messages" || finding.outcome == Outcome::Ok);
     for lock in locks {
         let stage = Stage::new(site, command, ready, lock).await?;
         for (name, advice, check) in chosen() {
             if let Check::Lock(check) = check {
-                let tried =
-                    if understands { in_time(check(&stage)).await } else { not_tried("it fails `messages`") };
+                let tried = if understands {
+                    in_time(check(&stage)).await
+                } else {
+                    not_tried("the driver failed `messages`")
+                };
                 all.push(Finding::new(name, Some(lock), advice, tried));
             }
         }
@@ -124,7 +127,7 @@ async fn in_time(check: LocalBoxFuture<'_, Tried>) -> Tried {
 /// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// Name of the check, which does not change.
+    /// Stable name of the check.
     pub check: &'static str,
     /// Checked lock; null if the check is about the program.
     pub lock: Option<String>,
@@ -133,7 +136,7 @@ pub struct Finding {
     pub seen: String,
     /// Advice for a failure; null otherwise.
     pub advice: Option<&'static str>,
-    /// What happened, if two contenders were inside at once.
+    /// Timeline of the violation, if two contenders held the lock at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
 }
@@ -144,7 +147,7 @@ worded! {
     pub enum Outcome by word {
         Ok = "ok",
         Failed = "FAILED",
-        /// The driver does not declare what is checked.
+        /// The check does not apply to the driver, or could not run.
         NotTried = "not tried",
         /// The ensemble failed.
         Unknown = "unknown",
@@ -155,7 +158,7 @@ worded! {
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
     Wrong(String),
-    /// Two contenders were inside at once.
+    /// Two contenders held the lock at once.
     Violated(Box<Timeline>),
     Ensemble(String),
     NotTried(String),
@@ -176,7 +179,7 @@ fn applies_if(is_so: bool, otherwise: &str) -> Result<(), Trouble> {
     if is_so { Ok(()) } else { not_tried(otherwise) }
 }
 
-/// A driver's failure in one line, without its name.
+/// A driver's failure on one line, without the driver's name.
 fn why(error: &DriverError) -> String {
     format!("{}{}", error.what, error.stderr.replace("\n    ", " "))
 }
@@ -186,7 +189,7 @@ impl Finding {
         let mut timeline = None;
         let (outcome, seen) = match tried {
             Err(Trouble::Violated(found)) => {
-                let seen = format!("two inside at once: {}", found.summary);
+                let seen = format!("two contenders held the lock at once: {}", found.summary);
                 timeline = Some(*found);
                 (Outcome::Failed, seen)
             }

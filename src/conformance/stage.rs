@@ -1,5 +1,4 @@
-//! Setup shared by the checks of one lock: processes of the driver, their contenders, and the lock's nodes as another
-//! session sees them.
+//! Setup for the checks of one lock: driver processes, contenders, and a session that reads the nodes.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,17 +19,17 @@ use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Targe
 #[derive(Debug, Clone)]
 pub struct CheckSite {
     pub target: Target,
-    /// An empty node; all locks are below it.
+    /// Empty node below which the locks are created.
     pub place: String,
     /// Number of contenders that compete while exclusion is checked.
     pub contenders: usize,
 }
 
-/// Session timeout, unless a check waits for its end.
+/// Session timeout, unless a check waits for sessions to expire.
 pub(super) const SESSION: Duration = Duration::from_secs(10);
-/// Time for a request that waits for no other contender.
+/// Time limit for a request that does not wait for another contender.
 pub(super) const SOON: Duration = Duration::from_secs(10);
-/// Time in which nodes disappear without a session's end.
+/// Time limit for nodes to disappear while their session is alive.
 const SETTLES_WITHIN: Duration = Duration::from_secs(3);
 
 /// An ephemeral node below a lock's directory.
@@ -71,12 +70,12 @@ impl<'a> Stage<'a> {
         Ok(Self { site, abilities, is_zookeeper, wanted, look, made: Cell::new(0) })
     }
 
-    /// A process of the driver, which starts with its first contender.
+    /// A driver process, which starts with its first contender.
     pub fn process(&self) -> Processes {
         Processes::new(self.wanted.clone())
     }
 
-    /// Creates a lock's directory.
+    /// Creates a directory for a lock.
     pub async fn directory(&self) -> Result<String, Trouble> {
         let path = format!("{}/{}-{}", self.site.place, self.wanted.lock, self.made.get());
         self.made.set(self.made.get() + 1);
@@ -98,7 +97,7 @@ impl<'a> Stage<'a> {
         Ok(Contender { stage: self, number, on, link: link.map_err(|failure| failed("open", &failure))? })
     }
 
-    /// The lock's ephemeral nodes, including everything committed before.
+    /// Ephemeral nodes of a lock, including all changes committed before this call.
     pub async fn nodes(&self, on: &str) -> Result<Vec<Node>, Trouble> {
         let ensemble = |failure: Failure| Trouble::Ensemble(failure.to_string());
         let now = self.look.caught_up().await.map_err(ensemble)?;
@@ -123,7 +122,7 @@ impl<'a> Stage<'a> {
         Ok(found)
     }
 
-    /// Waits until all of these nodes are gone; returns a node that remains.
+    /// Waits until no matching node is left; returns a remaining node after `within`.
     pub async fn node_left(
         &self,
         on: &str,
@@ -156,7 +155,7 @@ fn parameters(abilities: &Abilities) -> Parameters {
     values
 }
 
-/// A contender in a driver process, with its session.
+/// A contender in a driver process.
 pub(super) struct Contender<'a> {
     pub number: usize,
     pub link: Arc<Link>,
@@ -175,7 +174,7 @@ impl Contender<'_> {
         self.link.acquire(wanted, cancelled).await
     }
 
-    /// Acquires a lock that is free, or soon will be.
+    /// Acquires a lock that is free or about to be released.
     pub async fn takes(&self, within: Duration) -> Result<Granted, Trouble> {
         let acquired = runtime::timeout(within, self.acquire(None, std::future::pending())).await;
         let Some(acquired) = acquired else {
@@ -184,7 +183,7 @@ impl Contender<'_> {
         acquired.map_err(|not_granted| self.refused(not_granted))
     }
 
-    /// The error for an acquire that had to be granted but was not.
+    /// Error for an acquire that should have been granted.
     pub fn refused(&self, not_granted: AcquireError) -> Trouble {
         match not_granted {
             AcquireError::Failed(failure) => failed("acquire", &failure),
@@ -216,7 +215,7 @@ impl Contender<'_> {
         let nodes = self.stage.nodes(self.on).await?;
         if !nodes.iter().any(|node| node.owner == session) {
             return wrong(format!(
-                "contender {} was granted the lock, but its session {session:#x} has no node in it, of {}",
+                "contender {} was granted the lock, but its session {session:#x} owns none of the lock's {} nodes",
                 self.number,
                 nodes.len()
             ));
@@ -232,13 +231,13 @@ impl Contender<'_> {
                 node.owner
             )),
             Some(node) if token.number() != Some(node.czxid) => {
-                wrong(format!("the token is {token:?}, and the czxid of {path} is {}", node.czxid))
+                wrong(format!("the token is {token:?}, but the czxid of {path} is {}", node.czxid))
             }
             Some(_) => Ok(()),
         }
     }
 
-    /// Checks that the contender's session leaves no node in the lock.
+    /// Checks that the contender's session has no node left in the lock.
     pub async fn leaves(&self, after: &str) -> Result<(), Trouble> {
         let is_own = |node: &Node| Some(node.owner) == self.link.id();
         match self.stage.node_left(self.on, SETTLES_WITHIN, is_own).await? {
@@ -250,11 +249,11 @@ impl Contender<'_> {
     }
 }
 
-/// A contender that holds the lock, and another in a separate process that waits for it.
+/// A holder and a second contender, each in its own process.
 pub(super) struct Pair<'a> {
     pub holder: Contender<'a>,
     pub waiter: Contender<'a>,
-    /// Kept until the check is over.
+    /// Kept alive until the check ends.
     _processes: [Processes; 2],
 }
 
@@ -267,7 +266,7 @@ impl<'a> Pair<'a> {
         Ok(Self { holder, waiter, _processes: processes })
     }
 
-    /// The lock works after an abandoned wait: the waiter takes it once the holder has released it.
+    /// Checks that the lock still works after an abandoned wait.
     pub async fn goes_on(&self) -> Result<(), Trouble> {
         self.holder.releases().await?;
         self.waiter.leaves("although its wait had ended").await?;
@@ -279,9 +278,9 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Another check is about a second holder.
+/// A second holder is reported by the check `exclusion`.
 pub(super) fn let_in<T>() -> Result<T, Trouble> {
-    not_tried("a second contender was let in: see `exclusion`")
+    not_tried("a second contender was granted the lock: see `exclusion`")
 }
 
 pub(super) fn failed(doing: &str, failure: &Failure) -> Trouble {
@@ -294,7 +293,7 @@ pub(super) fn failed(doing: &str, failure: &Failure) -> Trouble {
     }
 }
 
-/// Why a driver's process has failed by itself.
+/// First failure of a driver process, if any.
 pub(super) fn failure_of(process: &Processes) -> Option<Trouble> {
     process.failed().first().map(|error| Trouble::Wrong(why(error)))
 }

@@ -1,5 +1,4 @@
-//! The loop over the trials of a run: each trial is run, judged and recorded, until the run ends. Also series
-//! of runs, each in its own process.
+//! Runs, judges and records the trials of a run. Also runs series of runs, each in a separate process.
 
 mod precision;
 pub mod series;
@@ -22,16 +21,16 @@ use precision::Figures;
 
 #[derive(Debug)]
 pub enum RunEvent<'a> {
-    /// The trial already exists, as the run is resumed.
+    /// The trial already exists, because the run was resumed.
     AlreadyThere(&'a TrialSpec),
-    /// The traffic of the trial's lock is counted first, in a separate trial.
+    /// The requests of the trial's lock are counted first, in a separate trial.
     Counts(&'a TrialSpec),
     TrialBegins(&'a TrialSpec),
     Within(zklockbench_load::EnvironmentEvent<'a>),
     TrialEnded(&'a Trial),
-    /// The metrics are less precise than the scenario asks, so these trials are added.
+    /// These trials are added, because the metrics are less precise than the scenario requires.
     RoundAdded(&'a [TrialSpec], &'a Precision),
-    /// The generator spoiled some trials, so these replace them.
+    /// These trials replace invalid trials.
     MadeAgain(&'a [TrialSpec]),
 }
 
@@ -39,22 +38,22 @@ pub struct RunContext<'a> {
     pub environment: &'a Environment,
     pub stop: &'a CancellationToken,
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
-    /// Describes a server of the run that has unexpectedly ended, if any.
+    /// Describes a server of the run that ended unexpectedly, if any.
     pub server_ended: &'a dyn Fn() -> Option<String>,
-    /// Whether to count locks' traffic on the wire, once for each strategy and number of contenders.
+    /// Whether to count requests on the wire, once for each strategy and number of contenders.
     pub counts: bool,
-    /// Whether to rerun trials that the generator spoiled.
+    /// Whether to rerun invalid trials.
     pub reruns: bool,
-    /// Takes a trial with its histograms; returns why the run can end early, if so.
+    /// Takes a trial with its histograms; returns the reason to end the run early, if any.
     pub hopeless: &'a dyn Fn(&Trial) -> Option<String>,
 }
 
 pub struct Ran {
-    /// Trials that ran, judged, without their histograms, which are on disk.
+    /// Judged trials, without their histograms, which are on disk.
     pub trials: Vec<Trial>,
     /// Number of planned trials, including added rounds but not replacements.
     pub planned: usize,
-    /// Precision of the metrics, if the scenario asks for one.
+    /// Precision of the metrics; `None` if the scenario requires none.
     pub precision: Option<Precision>,
     pub outcome: RunOutcome,
 }
@@ -64,15 +63,14 @@ impl Ran {
         zklockbench_judge::of_run(&self.trials, self.planned)
     }
 
-    /// The run with its outcome.
+    /// Adds the precision and the outcome to a finished run.
     pub fn ended(&self, run: Run) -> Run {
         let (precision, outcome) = (self.precision.clone(), self.outcome.clone());
         Run { planned_trials: self.planned, precision, outcome, ..run }
     }
 }
 
-/// Returns whether a resumed run must repeat this trial, because the end of the run cut it short. A trial
-/// with a violation stays, because the violation was found.
+/// Returns whether a resumed run must repeat this trial. A trial with a violation is final.
 pub fn is_unfinished(trial: &Trial) -> bool {
     let ended = |cut: &CutShort| {
         matches!(cut.cause, Cause::Interrupted | Cause::EnsembleLost | Cause::EnsembleOverloaded)
@@ -80,8 +78,7 @@ pub fn is_unfinished(trial: &Trial) -> bool {
     trial.cut_short.as_ref().is_some_and(ended) && !matches!(trial.judged.verdict, Verdict::Violated(_))
 }
 
-/// Result of these trials if they are all that the plan and its precision require; `None` if some are
-/// missing.
+/// Result of these trials if the run is complete; `None` if more trials are required.
 pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
     let mut figures = Figures::of(plan);
     let mut round = 0;
@@ -101,14 +98,13 @@ pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
     is_over.then(|| Ran { trials: there.to_vec(), planned, precision, outcome: RunOutcome::COMPLETE })
 }
 
-/// Number of trials, without replacements.
+/// Number of trials that do not replace another trial.
 fn slots(trials: &[Trial]) -> usize {
     trials.iter().filter(|trial| trial.spec.makes_up_for.is_none()).count()
 }
 
-/// Runs the trials of a plan one after the other and hands each to the writer. Ends when the metrics are as
-/// precise as the scenario asks, or early: that is an outcome, not an error, and finished trials are kept.
-/// Trials in `there` do not run again.
+/// Runs the trials of a plan in order and writes each, except the trials in `there`. Ends when the metrics
+/// are precise enough, or early: an early end is an outcome, not an error, and finished trials are kept.
 pub async fn run(
     plan: &TrialPlan,
     there: Vec<Trial>,
@@ -132,19 +128,18 @@ pub async fn run(
 struct UnderWay<'a> {
     writer: &'a mut RunWriter,
     context: &'a RunContext<'a>,
-    /// Metrics of the trials, if they determine whether rounds are added.
+    /// `None` if the scenario requires no precision.
     figures: Option<Figures>,
-    /// Recorded trials, in the order of their numbers.
+    /// Recorded trials, sorted by index.
     trials: Vec<Trial>,
     planned: usize,
     rounds: u32,
-    /// Whether trials that break servers are never repeated.
+    /// Whether trials with faults that break servers must not be repeated.
     spares_servers: bool,
 }
 
 impl UnderWay<'_> {
-    /// Runs the rounds of the plan and those that its precision requires; the error is the outcome of an
-    /// early end.
+    /// Runs the planned rounds, and more until the metrics are precise. The error is an early outcome.
     async fn run_all(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
         self.planned = plan.trials.len();
         let mut round = 1;
@@ -160,12 +155,12 @@ impl UnderWay<'_> {
             self.run_round(&trials).await?;
             round += 1;
         }
-        // Whether a trial was spoiled is known only once all workers' parts are merged.
+        // With several workers, invalid trials are known only after the parts are merged.
         let is_alone = self.context.environment.rendezvous.is_none();
         if is_alone && self.context.reruns { self.make_again(plan).await } else { Ok(()) }
     }
 
-    /// Reruns the trials that the generator spoiled. Each rerun replaces another trial, so it is not planned.
+    /// Reruns invalid trials. A rerun replaces another trial, so it does not count as planned.
     async fn make_again(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
         let mut again = Again::of(plan, self.planned);
         let earlier = self.trials.iter().filter(|trial| trial.spec.makes_up_for.is_some());
@@ -188,7 +183,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Reports why invalid trials were not rerun, if there are any.
+    /// Warns about invalid trials that were not rerun.
     fn note_spared(&self, again: &Again) {
         let spared = again.spoiled(&self.trials).filter(|trial| !again.may_rerun(trial)).count();
         if spared > 0 {
@@ -224,7 +219,7 @@ impl UnderWay<'_> {
         Ok(())
     }
 
-    /// Returns whether a trial need not run; records its metrics as if it just had.
+    /// Returns whether a trial already has a final result; records its metrics if so.
     fn is_there(&mut self, spec: &TrialSpec) -> bool {
         let mut there = self.trials.iter_mut();
         let is_final = |trial: &Trial| {
@@ -235,7 +230,7 @@ impl UnderWay<'_> {
             return false;
         };
         self.figures.iter_mut().for_each(|figures| figures.note(trial));
-        // If true, the reason is reported after the next trial.
+        // If a gate can no longer pass, `hopeless` returns the reason again after the next trial.
         (self.context.hopeless)(trial);
         trial.histograms.clear();
         true
@@ -275,7 +270,7 @@ impl UnderWay<'_> {
         hopeless.map_or(Ok(()), |why| Err(RunOutcome::gate_failed(why)))
     }
 
-    /// Traffic of a trial's lock, if this trial records it: the first valid repetition does.
+    /// Counts the requests of a trial's lock; `None` if an earlier valid repetition already has the counts.
     async fn counting(&self, spec: &TrialSpec, entry: &Entry) -> Result<Option<Counting>, RunOutcome> {
         let RunContext { environment, stop, tell, counts, .. } = *self.context;
         let cell = CellKey::of(spec);
@@ -283,7 +278,7 @@ impl UnderWay<'_> {
         if !counts || repetitions().any(|trial| trial.is_sound() && trial.on_the_wire().is_some()) {
             return Ok(None);
         }
-        // The count of another repetition is reused, because counts do not depend on time.
+        // Counts do not depend on time, so counts of another repetition are reused.
         if let Some(counting) = repetitions().find_map(Trial::on_the_wire) {
             return Ok(Some(counting.clone()));
         }
@@ -299,7 +294,7 @@ impl UnderWay<'_> {
                 zklockbench_judge::judge(&mut trial);
                 if let Some(why) = trial.judged.why.filter(|_| trial.violation_count > 0) {
                     let cell = cell.name();
-                    let warning = format!("violated where requests were counted, {cell}: {why}");
+                    let warning = format!("violation while requests were counted, {cell}: {why}");
                     sink(zklockbench_load::EnvironmentEvent::Warning(&warning));
                 }
                 counting
@@ -313,14 +308,13 @@ impl UnderWay<'_> {
         Ok(Some(counting))
     }
 
-    /// Outcome of an aborted run; also names a server of the run that has ended.
+    /// Outcome of an aborted run. If a server ended, its end comes first, because it explains the rest.
     fn aborted(&self, what: &str) -> RunOutcome {
         let ended = (self.context.server_ended)().filter(|server| !what.contains(server.as_str()));
-        // The end of a server comes first, because it explains the rest.
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{server}; {what}")))
     }
 
-    /// Records a trial and the run's results so far, and keeps the trial without its large parts.
+    /// Writes a trial and the results so far, and keeps the trial without its histograms and history.
     fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
         self.forget_earlier(trial.spec.index)?;
         self.writer.trial(&trial)?;
@@ -356,18 +350,18 @@ impl UnderWay<'_> {
 
 const TIMES_AT_MOST: usize = 3;
 
-/// Limits for rerunning trials that the generator spoiled, at the end of the run, when the disturbance may be over.
+/// Limits for rerunning invalid trials at the end of the run, when the disturbance may be over.
 ///
-/// No measured value influences this: a trial is invalid only because of the generator and its host. (`ab` replaces blocks by the
-/// same rule.) If a host spoils too many trials, some stay invalid and count as such.
+/// Measured values do not influence reruns: only the load generator and its host make a trial invalid. (`ab`
+/// replaces blocks by the same rule.) If the limits are reached, some trials remain invalid.
 struct Again {
     times: usize,
     trials: usize,
-    /// Whether trials that break servers are not rerun.
+    /// Whether trials with faults that break servers must not be rerun.
     spares_servers: bool,
 }
 
-/// Returns whether the run does not start its servers, so that each fault may hit them only once.
+/// Returns whether the ensemble is external. Such servers must not be hit by a fault again.
 fn spares_servers(plan: &TrialPlan) -> bool {
     plan.scenario.ensemble.is_external()
 }
@@ -391,7 +385,7 @@ impl Again {
         !self.spares_servers || !trial.spec.faults.iter().any(|one| breaks_servers(&one.kind))
     }
 
-    /// Replacements to run next, in order; empty if nothing is spoiled or the limit is reached.
+    /// Replacements to run next; empty if no trial is invalid or the limit is reached.
     fn next(&mut self, ran: &[Trial]) -> Vec<TrialSpec> {
         let spoiled = self.spoiled(ran).filter(|trial| self.may_rerun(trial)).take(self.trials);
         let spoiled: Vec<TrialSpec> = spoiled.map(|trial| trial.spec.clone()).collect();
@@ -405,12 +399,12 @@ impl Again {
     }
 }
 
-/// Returns freed memory of a trial to the system. glibc's allocator keeps it, and the threads of the next trial use
-/// other arenas: three trials of 2,000 contenders took 1.4 GB instead of 0.6.
+/// Returns freed memory to the system. glibc keeps it in the arenas of a trial's threads, which the next
+/// trial does not use: three trials of 2,000 contenders took 1.4 GB instead of 0.6 GB.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[allow(unsafe_code, reason = "a C function")]
+#[allow(unsafe_code, reason = "`malloc_trim` is a C function")]
 pub fn give_back_memory() {
-    // SAFETY: it touches only free memory, and takes the allocator's own locks.
+    // SAFETY: `malloc_trim` touches only free memory and takes the allocator's locks.
     unsafe { libc::malloc_trim(0) };
 }
 

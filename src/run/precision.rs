@@ -1,12 +1,12 @@
-//! Whether the metrics of a run are as precise as its scenario asks; repetitions are added until they are.
+//! Precision of a run's metrics: adds repetitions until the scenario's requirement is met.
 //!
 //! For each strategy and contender count, every valid repetition yields a metric: the throughput under closed
-//! load, the mean handoff in a batch, the mean wait under open load. The interval is that of the Walsh
-//! averages of their logarithms, because a disturbance makes a repetition slower or faster by a share, not by
-//! an amount.
+//! load, the mean handoff in a batch, the mean wait under open load. The confidence interval is computed from
+//! the Walsh averages of the logarithms, because a disturbance slows a repetition by a factor, not by a fixed
+//! amount.
 //!
-//! A run that stops at the first narrow interval stops where the spread happens to look small. So it may stop
-//! only after certain numbers of repetitions, which share the error probability of the intervals ([`Looks`]).
+//! Stopping at the first narrow interval would favour a spread that is small by chance. So a run may stop
+//! only after fixed numbers of repetitions, which share the error probability of the intervals ([`Looks`]).
 
 use zklockbench_core::measure::Measure;
 use zklockbench_record::figures::THROUGHPUT;
@@ -14,7 +14,7 @@ use zklockbench_record::{CellKey, Figure, Precision, Statistic, Trial, Widest};
 use zklockbench_scenario::{Load, TrialPlan, TrialSpec};
 use zklockbench_stats::{Design, Interval, Looks};
 
-/// Error probability of the intervals of all looks together.
+/// Total error probability of the intervals at all stopping points.
 const OUTSIDE: f64 = 0.05;
 
 struct CellValues {
@@ -30,7 +30,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Metrics of a plan's run; `None` if its scenario asks for no precision.
+    /// Metrics of a run; `None` if the scenario requires no precision.
     pub(super) fn of(plan: &TrialPlan) -> Option<Self> {
         let asked = plan.scenario.precision?;
         let cell = |spec: &TrialSpec| CellValues { key: CellKey::of(spec), values: Vec::new() };
@@ -38,8 +38,7 @@ impl Figures {
         Some(Self { asked, looks, cells: plan.round(1).iter().map(cell).collect() })
     }
 
-    /// Records the metric of a trial that has ended, with its histograms. Cut-short or invalid trials are
-    /// ignored.
+    /// Records the metric of a trial with its histograms. Ignores invalid and cut-short trials.
     pub(super) fn note(&mut self, trial: &Trial) {
         if !trial.is_sound() {
             return;
@@ -84,15 +83,14 @@ fn looks(repetitions: u32, at_most: u32) -> Looks {
     Looks::growing(Design::One, repetitions, at_most, OUTSIDE)
 }
 
-/// Metric of a trial that must be precise; `None` if not measured.
+/// Metric whose precision is required; `None` if not measured.
 fn figure(trial: &Trial) -> Option<f64> {
-    // The mean wait of a growing queue is left out, because it would only reflect the length of the trial.
+    // A growing queue has no reading: its mean wait would reflect only the length of the trial.
     let of = |figure: Figure| trial.reading(figure).ok().map(|reading| reading.value);
     let mean = |measure| of(Figure::Latency(measure, Statistic::Mean));
     match trial.spec.load {
         Load::Closed => of(THROUGHPUT.figure()),
-        // A batch's throughput is the conductor's, which lets contenders queue one by one. A lone contender
-        // has no handoff.
+        // The conductor sets the pace of a batch, not the lock. A single contender has no handoff.
         Load::Batch => mean(Measure::Handoff).or_else(|| mean(Measure::Wait)),
         Load::Open(_) => mean(Measure::Wait),
     }
@@ -106,14 +104,13 @@ mod tests {
 
     use super::*;
 
-    /// Outcomes of simulated runs whose repetitions spread by `sigma`, as shares, and their mean number of
-    /// repetitions.
+    /// Outcomes of simulated runs as shares, and their mean number of repetitions.
     #[derive(Debug, Default)]
     struct Stopped {
         reached: f64,
         /// Share of runs whose interval does not contain the true center.
         missed: f64,
-        /// Share of runs that reached the precision although their estimate is farther from the true center.
+        /// Share of runs that reached the precision with an estimate farther from the true center.
         outside: f64,
         rounds: f64,
     }

@@ -1,8 +1,7 @@
-//! A series of runs in one directory, each in its own process and listed in one file when it ends. The
-//! processes end with this one, and are asked to end when the user stops.
+//! A series of runs in one directory. Each run is a child process and is listed in `series.json` when it
+//! ends. Children get SIGTERM when the user stops the series, and are killed if this process dies.
 //!
-//! A command that was cut short is resumed with `--resume DIR`: it asks for the same runs in the same order,
-//! and does not repeat the listed ones.
+//! A resumed series requests the same runs in the same order, and skips the listed ones.
 
 #![expect(
     clippy::disallowed_methods,
@@ -30,9 +29,9 @@ use zklockbench_core::units::as_utc;
 use zklockbench_ensemble::spawn_mortal;
 use zklockbench_results::{VersionedFile, layout};
 
-/// Poll interval; long, so that polling does not disturb the run.
+/// Poll interval for the end of a run, long enough not to disturb it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Time limit for a run to end cleanly once asked to.
+/// Time limit for a run to end after SIGTERM.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 const FILE: VersionedFile = VersionedFile {
@@ -42,7 +41,7 @@ const FILE: VersionedFile = VersionedFile {
     remedy: "the file is incomplete or damaged: start again without --resume",
 };
 
-/// The request for a series, and where it is stored.
+/// Request for a new or resumed series.
 pub struct Opening<'a> {
     /// `ab`, `sweep`, `plan` or `torture`.
     pub command: &'static str,
@@ -53,10 +52,10 @@ pub struct Opening<'a> {
     pub is_dated: bool,
     /// Directory of the series to resume.
     pub resume: Option<&'a Path>,
-    /// The question of the series, which must be the same when it is resumed.
+    /// Options that must be the same when the series is resumed.
     pub asked: Value,
-    /// Folder of the runs. The runs of a series that shares an ensemble need names that are unique across series; their output
-    /// and scenarios are in other folders.
+    /// Name of the runs' directory. If series share an ensemble, run names are unique across series, and logs
+    /// and scenarios are in separate directories.
     pub runs: &'static str,
     pub shares_ensemble: bool,
 }
@@ -85,11 +84,10 @@ struct ListedRun {
     note: Value,
 }
 
-/// Several runs in one directory, with their scenarios and their output.
 pub struct Series {
     path: PathBuf,
     runs: &'static str,
-    /// Folders of the runs' output and scenarios.
+    /// Names of the directories for the runs' output and scenarios.
     logs: &'static str,
     scenarios: &'static str,
     /// Lock held while the series runs; `None` on a file system without locks.
@@ -97,15 +95,15 @@ pub struct Series {
     file: SeriesFile,
     spent_before: u64,
     began: Instant,
-    /// Prefix of the names of the series' runs.
+    /// Prefix of run names.
     prefix: String,
-    /// Whether nothing has run yet: dropping the series then removes the directory.
+    /// Whether no run has started; dropping the series then removes its directory.
     is_new: bool,
 }
 
-/// A run that has ended, now or before the series was resumed.
+/// A finished run of this or an earlier part of the series.
 pub struct DoneRun {
-    /// Directory of the results, if the run left any.
+    /// Directory of the results; missing if the run left none.
     pub directory: PathBuf,
     /// Exit code; `None` if a signal ended it.
     pub code: Option<i32>,
@@ -114,7 +112,7 @@ pub struct DoneRun {
 }
 impl DoneRun {
     pub fn how(&self) -> String {
-        self.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"))
+        self.code.map_or_else(|| "killed by a signal".to_owned(), |code| format!("exit code {code}"))
     }
     pub fn results(&self, run: &str, server: Option<String>) -> Result<&Path, Error> {
         match self.directory.is_dir() {
@@ -126,20 +124,20 @@ impl DoneRun {
     pub fn without_results(&self, run: &str, server: Option<String>) -> Error {
         let server = server.map_or_else(String::new, |server| format!("; {server}"));
         let (how, file, last) = (self.how(), self.said.display(), self.last_words());
-        Error::environment(format!("{run} left no results ({how}){server}; the end of {file}:\n  {last}"))
+        Error::environment(format!("{run} left no results ({how}){server}; last lines of {file}:\n  {last}"))
     }
 
     pub fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.said).unwrap_or_default();
         let lines = text.lines().filter(|line| !line.trim().is_empty());
-        // These lines become part of an error, which already begins with this word.
+        // The lines become part of an error message, which already begins with `error: `.
         let lines: Vec<&str> = lines.map(|line| line.strip_prefix("error: ").unwrap_or(line)).collect();
         lines[lines.len().saturating_sub(3)..].join("\n  ")
     }
 }
 
 impl Series {
-    /// Starts a series, or opens one to resume.
+    /// Creates a series, or opens an existing series to resume it.
     pub fn open(opening: &Opening<'_>) -> Result<Self, Error> {
         let prefix = match opening.shares_ensemble {
             true => format!("{}-{:08x}-", opening.command, rand::random::<u32>()),
@@ -184,12 +182,12 @@ impl Series {
         &self.path
     }
 
-    /// Refuses a folder that is not a directory, such as a link. Missing folders are created when needed.
+    /// Rejects a path that is not a directory, such as a symbolic link. A missing path is accepted.
     fn check(&self, folder: &str) -> Result<(), Error> {
         let path = self.path.join(folder);
         match path.symlink_metadata() {
             Ok(found) if !found.is_dir() => Err(Error::usage(format!(
-                "{} is not a directory, or is a link, which is not followed: restore it from a copy, or \
+                "{} is not a directory (symbolic links are not followed): restore it from a copy, or \
                  start again without --resume",
                 path.display()
             ))),
@@ -211,7 +209,7 @@ impl Series {
         self.file.started_at
     }
 
-    /// Time spent so far, including the parts before it was resumed.
+    /// Time spent so far, including earlier parts of the series.
     pub fn spent(&self) -> Duration {
         Duration::from_micros(self.spent_before).saturating_add(self.began.elapsed())
     }
@@ -234,8 +232,7 @@ impl Series {
         note.map_err(|why| FILE.broken(&self.path.join(FILE.name), &format!("the note of run {key}: {why}")))
     }
 
-    /// Forgets runs that must be repeated because others are missing, before anything runs. Their directories
-    /// stay.
+    /// Removes runs from the list to repeat them, before anything runs. Keeps their directories.
     pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
         self.file.runs.retain(|key, _| !is(key));
         let count = self.count();
@@ -246,7 +243,7 @@ impl Series {
         self.is_new = false;
     }
 
-    /// Writes the scenario of a run; returns its file. The scenario of a run that has ended must be the same.
+    /// Writes a run's scenario and returns its path. Fails if the run has ended with another scenario.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         let name = format!("{key}.toml");
         if !self.has(key) {
@@ -258,20 +255,21 @@ impl Series {
         match disk::read(&folder, &name, MIB) {
             Ok(before) if before == text.as_bytes() => Ok(file),
             _ => Err(Error::usage(format!(
-                "{}: its run used a different scenario from the one requested now: the file was modified, or \
+                "{}: the run used a different scenario: the file was modified, or \
                  another version of the program wrote it",
                 file.display()
             ))),
         }
     }
 
-    /// New path for a directory of server logs.
+    /// Unused path for a directory of server logs.
     pub fn server_logs(&self, of: &str) -> PathBuf {
         free(&self.path.join(layout::SERVER_LOGS), of)
     }
 
-    /// Runs a command, which takes the directory for its results, as the run with this key, unless that is listed. Lists it with a
-    /// note for [`Series::note`]. Asks it to end when `stop` is cancelled.
+    /// Runs the command with this key, unless its run is already listed, and lists it with a note for
+    /// [`Series::note`]. The command takes the directory for its results. It gets SIGTERM when `stop` is
+    /// cancelled.
     pub async fn run(
         &mut self,
         key: &str,
@@ -292,7 +290,7 @@ impl Series {
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let said = self.said(&name)?;
         let ended = run_child(command(&directory)?, &said, stop).await;
-        // A run that was stopped or left nothing is worth another attempt.
+        // A run that was stopped or left no results is not listed, so it is repeated.
         if let Ok((code, took)) = &ended
             && directory.is_dir()
             && !stop.is_cancelled()
@@ -336,38 +334,38 @@ fn begun(opening: &Opening<'_>, started_at: SystemTime) -> SeriesFile {
     }
 }
 
-/// New directory with exactly this name.
+/// Creates a directory with exactly this name.
 fn created(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     let path = parent.join(name);
     let created = fs::create_dir_all(parent).and_then(|()| fs::create_dir(&path));
     created.map(|()| path.clone()).map_err(Error::cannot("create", &path))
 }
 
-/// List of runs of the series to resume.
+/// Reads the list of runs of the series to resume.
 fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
     let file: SeriesFile = FILE.read(path)?;
     let refuse = |why: &str| Err(Error::usage(format!("{}: {why}", path.join(FILE.name).display())));
     if file.command != opening.command {
         return refuse(&format!(
-            "it belongs to another command: resume it with `zklockbench {}`",
+            "the series belongs to another command: resume it with `zklockbench {}`",
             file.command
         ));
     }
-    // Compare with the value as it would be read back.
+    // Compare with the options after a JSON round trip.
     let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
     if !asked.is_ok_and(|asked| asked == file.asked) {
         return refuse(
-            "it was started with other options: repeat the original ones, and do not change its scenario",
+            "the series was started with other options: repeat the original options, and do not change its scenario",
         );
     }
     let is_name = |name: &str| layout::check_name(name).is_ok();
     match file.runs.values().find(|run| !is_name(&run.directory)) {
-        Some(_) => Err(FILE.broken(&path.join(FILE.name), "a run has its directory elsewhere")),
+        Some(_) => Err(FILE.broken(&path.join(FILE.name), "the directory of a run is outside the series")),
         None => Ok(file),
     }
 }
 
-/// Locks a series for this process, if the file system has locks.
+/// Locks a series for this process, if the file system supports locks.
 fn lock(path: &Path) -> Result<Option<File>, Error> {
     let lock = File::open(path).map_err(Error::cannot("open", path))?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -379,14 +377,14 @@ fn lock(path: &Path) -> Result<Option<File>, Error> {
     }
 }
 
-/// New path in a folder: with this name, or with a number appended.
+/// Unused path in a directory: this name, or with a number appended.
 fn free(folder: &Path, name: &str) -> PathBuf {
     let names = std::iter::once(name.to_owned()).chain((2_u32..).map(|again| format!("{name}-{again}")));
     names.map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_err()).unwrap_or_default()
 }
 
-/// Runs a command to its end, with its stderr written to `said`. Asks it to end when `stop` is cancelled.
-/// Returns its exit code, and how long it took.
+/// Runs a command with its stderr written to `said`; sends SIGTERM when `stop` is cancelled. Returns the exit
+/// code and the duration.
 async fn run_child(
     mut command: Command,
     said: &Path,
@@ -418,13 +416,13 @@ async fn run_child(
     }
 }
 
-/// A process that is killed when its handle is dropped.
+/// A child process that is killed when this handle is dropped.
 struct Running(Child);
 
 impl Running {
     fn ask_to_end(&self) {
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            // The process may just have ended.
+            // Fails if the process has just ended.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
@@ -456,7 +454,7 @@ mod tests {
         }
     }
 
-    /// Command that leaves a directory, as a run does.
+    /// Command that creates the directory, as a run does.
     fn leaves(directory: &Path) -> Result<Command, Error> {
         let mut command = Command::new("mkdir");
         command.arg(directory);
@@ -464,12 +462,12 @@ mod tests {
     }
 
     fn must_not_run(_: &Path) -> Result<Command, Error> {
-        panic!("it is run again")
+        panic!("a listed run ran again")
     }
 
     #[tokio::test]
     async fn resumed_series_does_not_repeat_listed_runs() {
-        // Given a series in which one run has ended and another has left nothing
+        // Given a series in which one run ended and another left no results
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x\ny")).unwrap();
         let first = series.run("001", &(), leaves, &stop).await.unwrap();
@@ -478,7 +476,7 @@ mod tests {
         drop(series);
         // When the series is resumed
         let mut series = Series::open(&opening(parent.path(), Some(&path), "x\ny")).unwrap();
-        // Then the first run is as it was, and the second is tried again, under a new name
+        // Then the first run is reused, and the second runs again under a new name
         let again = series.run("001", &(), must_not_run, &stop).await.unwrap();
         assert_eq!((again.directory, again.code), (first.directory, Some(0)));
         assert!(!series.has("002"));
@@ -488,7 +486,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn series_resumes_only_with_the_same_question_and_once_at_a_time() {
+    async fn series_resumes_only_with_the_same_options_and_once_at_a_time() {
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x")).unwrap();
         series.run("001", &(), leaves, &stop).await.unwrap();
@@ -501,14 +499,14 @@ mod tests {
     }
 
     #[test]
-    fn series_without_runs_leaves_nothing() {
+    fn series_without_runs_removes_its_directory() {
         let parent = tempfile::tempdir().unwrap();
         drop(Series::open(&opening(parent.path(), None, "x")).unwrap());
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn list_with_a_foreign_directory_is_refused() {
+    fn run_directories_outside_the_series_are_rejected() {
         let parent = tempfile::tempdir().unwrap();
         let run = ListedRun { directory: "../x".into(), exit_code: Some(0), took_us: 1, note: Value::Null };
         let asked = opening(parent.path(), None, "x");
@@ -516,7 +514,7 @@ mod tests {
             SeriesFile { runs: [("001".to_owned(), run)].into(), ..begun(&asked, SystemTime::UNIX_EPOCH) };
         fs::write(parent.path().join(FILE.name), serde_json::to_vec(&file).unwrap()).unwrap();
         let told = listed(parent.path(), &asked).unwrap_err().to_string();
-        assert!(told.contains("a run has its directory elsewhere"), "{told}");
+        assert!(told.contains("the directory of a run is outside the series"), "{told}");
     }
 
     fn shell(script: &str) -> Command {
@@ -526,7 +524,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn exit_code_and_stderr_are_kept() {
+    async fn exit_code_and_stderr_of_a_child_are_recorded() {
         let said = tempfile::NamedTempFile::new().unwrap();
         let ended =
             run_child(shell("echo why >&2; exit 4"), said.path(), &CancellationToken::new()).await.unwrap();
@@ -535,7 +533,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn child_is_asked_to_end_and_may_clean_up() {
+    async fn stopped_child_gets_sigterm_and_can_clean_up() {
         let (said, stop) = (tempfile::NamedTempFile::new().unwrap(), CancellationToken::new());
         let script = "trap 'echo tidied >&2; exit 130' TERM; echo ready >&2; while :; do sleep 0.05; done";
         let running = run_child(shell(script), said.path(), &stop);
@@ -566,10 +564,10 @@ mod tests {
             }
         };
         let pid = tokio::select! {
-            _ = running => panic!("it ended by itself"),
+            _ = running => panic!("the child ended without a signal"),
             pid = has_begun => pid,
         };
         let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-        assert!(rustix::process::test_kill_process(pid).is_err(), "it is gone");
+        assert!(rustix::process::test_kill_process(pid).is_err(), "the child is still running");
     }
 }

@@ -1,4 +1,4 @@
-//! Locks that are broken on purpose: the check for each flaw finds it.
+//! Deliberately broken locks: the check for each flaw detects it.
 
 use crate::support::breakable;
 use crate::support::trials;
@@ -97,7 +97,7 @@ const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, 
 const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
 const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
-/// Four contenders for three seconds; the session of a target of this kind expires occasionally.
+/// Four contenders for three seconds; the session of a target of this kind expires five times.
 fn spec(target: &str) -> TrialSpec {
     let lines = format!(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
@@ -112,7 +112,7 @@ async fn run(spec: &TrialSpec, entry: Entry) -> Trial {
     trials::run_beside(&local, spec, entry, trials::uninterrupted()).await
 }
 
-/// Runs a trial in which holders are hit.
+/// Runs a trial in which sessions of holders expire.
 async fn trial(entry: Entry) -> Trial {
     run(&spec("holder"), entry).await
 }
@@ -127,8 +127,8 @@ async fn early_entry_is_found_by_the_contenders_and_in_the_server_logs_and_has_a
     assert!(is_violated(&trial), "{:?}", trial.judged.verdict);
     let order = trial.ensemble_order.as_ref().unwrap();
     assert!(order.overlaps > 0 && order.first.as_ref().unwrap().contains("entered lock 0 while the node"));
-    assert!(order.too_early > 0, "found itself the holder as of its own create: {}", order.checked_by_zxid);
-    // And a timeline has the messages of both contenders
+    assert!(order.too_early > 0, "no early entry among {} checked", order.checked_by_zxid);
+    // And the timeline contains the messages of both contenders
     let violation = trial.violations.first().unwrap();
     let timeline = violation.timeline.as_ref().unwrap();
     let [inside, entered] = [&violation.inside, &violation.entered].map(|one| one.contender);
@@ -149,8 +149,7 @@ async fn early_entry_is_found_by_the_contenders_and_in_the_server_logs_and_has_a
 
 #[tokio::test]
 async fn lock_that_never_releases_leaves_contenders_stuck_behind_a_named_node() {
-    // Given any contender as the target, because holders do not last long, and short waits for stuck
-    // contenders
+    // Given faults that hit any contender, because there is soon no holder, and short settling times
     let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
     let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;
     assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.judged.verdict);

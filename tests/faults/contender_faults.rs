@@ -1,4 +1,4 @@
-//! Locks whose contenders are broken on purpose: they die, freeze, or lose their sessions.
+//! Locks whose contenders die, freeze, or lose their sessions.
 
 use crate::support::trials;
 use crate::support::{breakable, depth};
@@ -28,7 +28,7 @@ fn fault(kind: &str, target: &'static str) -> FaultChoice {
     }
 }
 
-/// Four contenders with sessions of 1 s, each holding for 40 ms.
+/// Four contenders that hold for 40 ms each, with sessions of 1 s.
 fn spec(strategy: &str, seconds: u32, faults: &[FaultChoice]) -> TrialSpec {
     held_for("40ms", strategy, seconds, faults)
 }
@@ -43,7 +43,7 @@ fn held_for(hold: &str, strategy: &str, seconds: u32, faults: &[FaultChoice]) ->
     spec
 }
 
-/// Runs the trials at the same time, since each fault hits only contenders of its own trial.
+/// Runs the trials concurrently, since each fault hits only contenders of its own trial.
 async fn broken(plan: &[TrialSpec]) -> Vec<Trial> {
     let local = breakable::plain().await;
     trials::run_side_by_side(&local, plan).await
@@ -61,7 +61,7 @@ fn assert_kept(trial: &Trial) {
     assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
     assert_eq!(trial.stuck, [], "{name}");
     assert_eq!(trial.orphans, Some(0), "{name}");
-    // The servers' own logs agree, whatever the contenders believed.
+    // The servers' logs show no overlap either, whatever the contenders believed.
     if let Some(order) = &trial.ensemble_order {
         assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
         println!("{name}: {} entries after the deletion of the node before", order.checked);
@@ -72,11 +72,11 @@ fn assert_kept(trial: &Trial) {
     }
 }
 
-/// One lock of each way to wait, for the tests of every change.
+/// One lock for each way of waiting; with --long, every mutex is tested.
 const CHOSEN: [&str; 5] = ["polling", "ephemeral-node", "predecessor-watch", "curator-mutex", "baton"];
 
-/// Locks that exclude by their own description and have one holder, except those whose contenders queue
-/// within their process first: there, a frozen contender blocks its neighbours, too.
+/// Locks that promise exclusion with one holder, except those that queue within the process, where a frozen
+/// contender blocks its neighbours.
 fn mutexes() -> impl Iterator<Item = &'static str> {
     let is_one = |entry: &&zklockbench_locks::Entry| {
         let given = entry.card.guarantees;
@@ -99,7 +99,7 @@ async fn dead_holder_is_succeeded_only_after_its_session_timeout() {
         let gap = Duration::from_micros(crash.longest_gap_us.unwrap());
         assert!(gap > SECOND / 2 && gap < 60 * SECOND, "{strategy}: {gap:?}");
         println!("{strategy}: a dead holder's lock was free after {gap:?}, sessions of 1 s");
-        assert_eq!(trial.excused.zombies, 0, "who is dead believes nothing");
+        assert_eq!(trial.excused.zombies, 0, "a dead contender is no zombie");
     }
 }
 
@@ -107,10 +107,9 @@ async fn dead_holder_is_succeeded_only_after_its_session_timeout() {
 async fn holder_frozen_beyond_its_timeout_is_a_zombie_and_its_writes_are_refused() {
     let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
     let frozen = |strategy: &str| {
-        // Polling must be frequent enough to see that the lock is free while the zombie still believes that
-        // it holds.
+        // Pollers must find the lock free before the zombie resumes.
         let often = if strategy == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-        // Holds are long enough that a contender observed as the holder still holds when it is frozen.
+        // Holds are long, so that the chosen contender still holds when it is frozen.
         held_for("100ms", &format!("{{ name = \"{strategy}\"{often} }}"), 4, std::slice::from_ref(&freeze))
     };
     let trials = broken(&mutexes().map(frozen).collect::<Vec<_>>()).await;
@@ -118,7 +117,7 @@ async fn holder_frozen_beyond_its_timeout_is_a_zombie_and_its_writes_are_refused
         assert_kept(trial);
         let (excused, fencing) = (trial.excused, trial.fencing);
         println!("{strategy}: {excused:?} {fencing:?} {:?}", trial.faults[0]);
-        // Then two contenders were inside, as both believed
+        // Then two contenders believed that they held the lock
         assert!(excused.zombies > 0, "{strategy}: {excused:?}");
         assert!(excused.longest_unsafe_us > 100_000, "{strategy}: {excused:?}");
         // And the zombie's later writes were refused, if the lock gives its holders a token
@@ -127,7 +126,7 @@ async fn holder_frozen_beyond_its_timeout_is_a_zombie_and_its_writes_are_refused
             assert_eq!(fencing.stale_rejected, fencing.stale, "{strategy}: {fencing:?}");
             assert_eq!(fencing.sound_rejected, 0, "{strategy}: {fencing:?}");
         }
-        assert_eq!(trial.judged.verdict, Verdict::Held, "{strategy}: expected, and counted");
+        assert_eq!(trial.judged.verdict, Verdict::Held, "{strategy}: a zombie is not a violation");
     }
 }
 
@@ -140,7 +139,7 @@ async fn cohort_does_not_hand_over_a_lock_that_its_process_has_lost() {
     let faults = [freeze.clone(), freeze.clone(), freeze.clone(), freeze, often("crash"), often("expire")];
     // When a holder freezes for longer than its session lasts, dies, or loses its session
     let trials = broken(&faults.map(|fault| spec(cohort, 5, &[fault]))).await;
-    // Then no contender is admitted by a node that has disappeared
+    // Then no contender enters by a node that no longer exists
     for trial in &trials {
         let (excused, fencing) = (trial.excused, trial.fencing);
         println!("{}: {excused:?} {fencing:?}", trial.faults[0].kind);
@@ -175,8 +174,8 @@ async fn expired_session_frees_the_lock_at_once() {
             println!("{strategy}: next acquisition {:?} us after the session had gone", fault.recovered_us);
             assert!(fault.recovered_us.unwrap() < 6_000_000, "{strategy}: {fault:?}");
         }
-        // On a busy host a contender that has not been notified yet still counts as the holder, and is hit
-        // again.
+        // On a busy host, the fault may hit a contender twice, because it counts as the holder until it is
+        // notified.
         assert!(trial.sessions.rejoined >= 3, "{strategy}: {:?}", trial.sessions);
     }
 }
@@ -205,7 +204,7 @@ async fn every_acquire_has_exactly_one_outcome() {
     let outcomes = trial.whole.outcomes;
     let ended: u64 = Outcome::ALL.into_iter().map(|outcome| outcomes.get(outcome)).sum();
     assert_eq!(ended, calls as u64, "{outcomes:?}");
-    // A waiter chosen to die may get its lock, or time out, a moment before.
+    // A waiter chosen to die may acquire the lock or time out just before it dies.
     assert!((1..=2).contains(&outcomes.get(Outcome::Crashed)), "{outcomes:?}");
     assert!(outcomes.get(Outcome::TimedOut) > 0, "{outcomes:?}");
     // And lost holds are counted separately
@@ -214,8 +213,7 @@ async fn every_acquire_has_exactly_one_outcome() {
 
 #[tokio::test]
 async fn fault_without_a_target_or_a_start_or_an_end_makes_the_trial_unknown() {
-    // Given a target that does not exist, more acquisitions than there can be, and a freeze of almost the length of the
-    // load, which begins after some acquisitions
+    // Given a target that does not exist, a start that is never reached, and a freeze that outlasts the load
     let start = Start::At(Duration::ZERO);
     let nowhere = FaultChoice { start, target: Target::Contender(7), ..fault("freeze", "any") };
     let never = FaultChoice { start: Start::AfterAcquisitions(1_000_000), ..fault("reset", "any") };
@@ -226,7 +224,7 @@ async fn fault_without_a_target_or_a_start_or_an_end_makes_the_trial_unknown() {
     for (trial, proof) in
         broken(&plan).await.iter().zip(["no contender 7", "it never fired", "the load ended"])
     {
-        // Then it is undone with the load, and the verdict contains the reason
+        // Then the fault ends with the load, and the verdict states the reason
         let [fault] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
         assert!(!fault.proved && fault.proof.contains(proof) && fault.left.is_none(), "{fault:?}");
         let Verdict::Unknown(why) = &trial.judged.verdict else { panic!("{:?}", trial.judged.verdict) };
@@ -257,16 +255,16 @@ async fn connection_fault_also_hits_the_next_session_of_its_contender() {
         FaultChoice { target: Target::Contender(0), duration: Some(5 * SECOND), ..fault("refuse", "any") };
     let plan = [TrialSpec { contenders: 1, ..spec("\"baton\"", 12, &[refuse]) }];
     let trial = broken(&plan).await.remove(0);
-    // Then the contender gets no lock in another session, either, until the fault is undone
+    // Then the contender's next session gets no lock either until the fault is undone
     assert_kept(&trial);
     let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
-    assert!(gap > 9 * SECOND / 2, "it was served again after {gap:?}");
+    assert!(gap > 9 * SECOND / 2, "the contender acquired again after {gap:?}");
     assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
 }
 
 #[tokio::test]
-async fn holder_that_listens_stops_when_its_session_has_ended_and_another_continues() {
-    // Given holds of 1.5 s, whose session is closed at 0.5 s or paused for longer than its timeout
+async fn holder_stops_when_its_session_ends_only_if_it_listens() {
+    // Given holds of 1.5 s, and a session that is closed after 0.5 s or paused beyond its timeout
     let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
     let of = |fault: &FaultChoice, on_lost| {
         let spec = held_for("1500ms", "\"predecessor-watch\"", 5, std::slice::from_ref(fault));
@@ -300,7 +298,7 @@ async fn holds_end_at_the_limit_and_a_stuck_holder_blocks_beyond_it() {
     let spec = TrialSpec { faults: vec![freeze], ..trials::plan(lines).remove(0) };
     let trial = broken(&[spec]).await.remove(0);
     assert_kept(&trial);
-    // Then every other hold ends at the limit
+    // Then all other holds end at the limit
     let limited = trial.limited_holds.unwrap();
     assert!(limited.ended_at_limit >= 15, "{limited:?}");
     // And the stuck holder blocks the next contender until it resumes

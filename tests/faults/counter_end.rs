@@ -32,7 +32,7 @@ fn with(params: &[(&str, &str)]) -> Params {
     params.iter().map(|(name, word)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()))).collect()
 }
 
-/// Every lock that numbers its nodes, and the other ways in which some join.
+/// Every lock with sequential nodes, and the other ways in which some of them join.
 fn locks() -> Vec<(&'static str, Params)> {
     let exclusive = STRATEGIES.iter().map(|entry| entry.card).filter(|card| card.guarantees.exclusive);
     let numbered = exclusive.filter(|card| !WITHOUT_NUMBERS.contains(&card.name));
@@ -78,7 +78,7 @@ impl Entered {
     fn enter(&self, mode: Mode) {
         let beside_writers = self.writers.get() > 0;
         if beside_writers || mode == Mode::Write && self.readers.get() > 0 {
-            self.wrong.set(Some(format!("{mode:?} entered beside another")));
+            self.wrong.set(Some(format!("{mode:?} entered while another was inside")));
         }
         self.acquired.set(self.acquired.get() + 1);
         self.count(mode).set(self.count(mode).get() + 1);
@@ -167,7 +167,7 @@ fn locks_report_the_used_up_counter_and_still_exclude() {
         }))
         .await;
     });
-    servers.block_on(until("whole", || local.whole()));
+    servers.block_on(until("the ensemble is healthy", || local.whole()));
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ async fn trial_with_a_used_up_counter_reports_it_and_is_not_violated() {
     const USED_UP: &str = "acquire: the directory's counter is used up";
     for lock in ["count", "curator-mutex"] {
         let (mut trial, mut warnings) = near_end(lock, 4).await;
-        // Servers that are slow after the fault need a longer load until an acquire meets the end.
+        // After the fault, slow servers need a longer load to use up the counter.
         if !trial.errors.contains_key(USED_UP) {
             (trial, warnings) = near_end(lock, 40).await;
         }

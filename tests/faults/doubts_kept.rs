@@ -1,7 +1,7 @@
 //! Locks whose contenders continue with their session when the outcome of a request is unknown.
 //!
-//! A node left behind then stays as long as its session lives. Locks that find their nodes again continue. With
-//! other locks, every contender gets stuck behind the node, and the trial reports the node and its owner.
+//! A leftover node lives as long as its session. Some locks find their node again and continue. With the
+//! others, every contender gets stuck behind the node, and the trial reports the node and its owner.
 
 use crate::support::ensemble;
 use crate::support::trials;
@@ -11,12 +11,10 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 use zklockbench_scenario::{Settling, TrialSpec};
 
-/// A trial of this lock in which one contender loses a message. Session timeouts are too long to expire during the
-/// trial.
+/// A trial of this lock in which one contender loses a message; no session expires during the trial.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-    // Locks that join and leave by a multi: the second holder's next multi grants the lock to the next
-    // contender.
+    // For locks that leave by a multi, the second holder's next multi is its release.
     let (hold, target, (duration, start)) = if request == "multi" {
         ("500ms", "holder", ("4s", "after_acquisitions = 2"))
     } else {
@@ -35,8 +33,7 @@ async fn run(plan: &[TrialSpec]) -> Vec<Trial> {
     trials::run_side_by_side(&local, plan).await
 }
 
-/// Runs trials whose contenders get stuck. Stuck contenders only wait, so shorter sessions are safe; unused
-/// sessions have ended by the time of the verdict.
+/// Runs trials whose contenders get stuck, with shorter timeouts, because stuck contenders only wait.
 async fn run_stuck(plan: &[TrialSpec]) -> Vec<Trial> {
     let session_timeout = Duration::from_secs(4);
     let settling = Settling { progress: Duration::from_secs(6), orphans: Duration::from_secs(5) };
@@ -56,7 +53,7 @@ fn complaint(trial: &Trial, what: &str) -> String {
     )
 }
 
-/// Complaint unless all contenders were served. The target of the fault continues with its session.
+/// Returns a complaint unless all contenders were served and the fault's target kept its session.
 fn unless_it_went_on(trial: &Trial) -> Option<String> {
     let is_proved = trial.faults[0].proved;
     let is_whole = trial.stuck.is_empty() && trial.orphans == Some(0) && trial.sessions.rejoined == 0;
@@ -66,7 +63,7 @@ fn unless_it_went_on(trial: &Trial) -> Option<String> {
     (!is_right).then(|| complaint(trial, "did not go on"))
 }
 
-/// Complaint unless every contender is stuck behind a node that the target of the fault left behind.
+/// Returns a complaint unless every contender is stuck behind a node that the fault's target left behind.
 fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
     let fault = &trial.faults[0];
     let hit = fault.target.split(" (").next().unwrap();
@@ -93,8 +90,7 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A lock that loses a message of this kind: the fault, and the request. `tests/locks/matrix` shows how each lock
-/// itself reacts to such a loss.
+/// A lock, with the fault and the request that it loses. `tests/locks/matrix` shows how each lock reacts.
 type Loss = (&'static str, (&'static str, &'static str));
 
 const GOES_ON: [Loss; 7] = [
@@ -103,7 +99,7 @@ const GOES_ON: [Loss; 7] = [
     ("curator-mutex", ("drop-request", "delete")),
     ("local-then-remote", ("drop-request", "delete")),
     ("atomic-multi", ("drop-request", "multi")),
-    // The next acquire finds the node by its session's id, and holds by it.
+    // The next acquire finds the node by its session id, and holds by it.
     ("apache-write-lock", ("drop-request", "delete")),
     ("predecessor-watch", ("drop-reply", "delete")),
 ];
@@ -123,7 +119,7 @@ fn plan(losses: &[Loss]) -> Vec<TrialSpec> {
 }
 
 #[tokio::test]
-async fn contenders_continue_if_a_node_is_found_again_or_a_release_is_resent() {
+async fn contenders_continue_if_their_node_is_found_or_their_release_is_resent() {
     let trials = run(&plan(&GOES_ON)).await;
     assert_none(&trials.iter().filter_map(unless_it_went_on).collect::<Vec<_>>());
 }
@@ -134,7 +130,6 @@ async fn contenders_are_stuck_behind_a_named_node_that_is_neither_found_nor_dele
     assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
 }
 
-/// The client library's own lock reports the failure, but has found the node and deletes it in passing.
 #[tokio::test]
 async fn lock_of_the_client_library_fails_and_deletes_its_node() {
     let trial = run(&plan(&[("crate-lock", ("drop-reply", "create"))])).await.remove(0);

@@ -1,4 +1,4 @@
-//! Faults of the servers of a real ensemble: each takes effect, is verified, and ends.
+//! Faults of real servers: each takes effect, is verified, and ends.
 
 use crate::support::breakable;
 use crate::support::ensemble;
@@ -27,7 +27,7 @@ async fn nodes(local: &Local, server: usize) -> i64 {
 }
 
 #[tokio::test]
-async fn paused_leader_is_silent_and_does_not_lead_once_resumed() {
+async fn paused_leader_is_replaced_and_does_not_lead_once_resumed() {
     let local = breakable::plain().await;
     let first = local.leader_and_epoch().await.unwrap();
     assert!(local.is_silent(first.server).await.is_err());
@@ -53,16 +53,16 @@ async fn cleanly_stopped_server_keeps_its_data_and_appends_to_its_log() {
     let server = a_follower(&local).await;
     let log = local.directory().join(format!("logs/server-{server}.log"));
     let before = std::fs::read_to_string(&log).unwrap();
-    // When the server is asked to end, even while it is paused
+    // When the server is stopped while it is paused
     local.pause(server).await.unwrap();
     local.stop(server).await.unwrap();
     local.is_down(server).await.unwrap();
-    // Then the server is back after a start
+    // Then the server can be restarted
     local.start(server).await.unwrap();
     whole(&local).await;
     assert_eq!(nodes(&local, server).await, nodes(&local, local.leader().await.unwrap()).await);
     let after = std::fs::read_to_string(log).unwrap();
-    assert!(after.len() > before.len() && after.starts_with(&before), "the log was begun anew");
+    assert!(after.len() > before.len() && after.starts_with(&before), "the log was overwritten");
     assert_eq!(local.ended(), None);
 }
 
@@ -84,7 +84,7 @@ async fn wiped_follower_fetches_everything_from_the_leader() {
     // Then the follower has the leader's data
     let expected = nodes(&local, leader).await;
     assert!(expected > 50, "{expected}");
-    until("as many nodes", || async {
+    until("the follower has all nodes", || async {
         let now = nodes(&local, server).await;
         if now == expected { Ok(()) } else { Err(format!("{now} of {expected}")) }
     })
@@ -92,17 +92,18 @@ async fn wiped_follower_fetches_everything_from_the_leader() {
 }
 
 #[tokio::test]
-async fn only_a_server_that_ends_by_itself_is_reported() {
+async fn only_an_unexpected_server_exit_is_reported() {
     let local = breakable::plain().await;
-    let [first, second] = local.pids()[..2] else { panic!("three run") };
+    let [first, second] = local.pids()[..2] else { panic!("expected three servers") };
     local.kill(1).await.unwrap();
     assert!(!is_alive(first));
     assert_eq!(local.ended(), None);
-    // When a process is killed from outside
+    // When a server's process is killed from outside
     let pid = rustix::process::Pid::from_raw(i32::try_from(second).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let told =
-        until("the end is told", || async { local.ended().ok_or_else(|| "not told".to_owned()) }).await;
+        until("the end is reported", || async { local.ended().ok_or_else(|| "not reported".to_owned()) })
+            .await;
     assert!(told.contains("server 2 ended"), "{told}");
     // Then the server can be started again, and is no longer reported
     local.start(2).await.unwrap();
@@ -118,7 +119,7 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
     local.kill(1).await.unwrap();
     // When the server is started, and stopped as soon as its process exists
     let stopped = async {
-        until("its process is there", || async {
+        until("the server's process exists", || async {
             if local.is_running(1).await { Ok(()) } else { Err("not yet".to_owned()) }
         })
         .await;
@@ -134,7 +135,7 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
 }
 
 #[tokio::test]
-async fn impossible_actions_return_a_reason_and_a_server_starts_once_its_taken_port_is_free() {
+async fn impossible_actions_return_a_reason_and_a_start_waits_for_a_free_port() {
     let local = Arc::new(ensemble::start(1).await);
     assert!(local.start(1).await.unwrap_err().contains("it is already running"));
     assert!(local.wipe(1).await.unwrap_err().contains("while it runs"));
@@ -149,7 +150,7 @@ async fn impossible_actions_return_a_reason_and_a_server_starts_once_its_taken_p
         assert!(done.unwrap_err().contains("does not run"));
     }
     assert!(local.is_silent(1).await.is_err());
-    // Given another listener on its port
+    // Given another listener on the server's port
     let other = std::net::TcpListener::bind(&local.addresses()[0]).unwrap();
     assert!(local.is_down(1).await.unwrap_err().contains("another program listens"));
     // When the server is started, and the port becomes free
@@ -160,7 +161,7 @@ async fn impossible_actions_return_a_reason_and_a_server_starts_once_its_taken_p
     drop(other);
     // Then the server runs
     start.await.unwrap().unwrap();
-    until("it serves", || local.serves(1)).await;
+    until("the server serves clients", || local.serves(1)).await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Servers that the kernel cuts off from each other: cuts are seen, and heal without a trace.
+//! Network faults between servers: each cut takes effect, and healing leaves no trace.
 
 #![cfg(target_os = "linux")] // network namespaces
 
@@ -11,18 +11,20 @@ use std::path::Path;
 use zklockbench_ensemble::{Links, Local, Processes, links_capability};
 
 fn can_live_apart() -> bool {
-    links_capability().inspect_err(|why| skipped(format!("servers cannot live apart here: {why}"))).is_ok()
+    links_capability()
+        .inspect_err(|why| skipped(format!("servers cannot have separate networks here: {why}")))
+        .is_ok()
 }
 
-/// The interface on this machine that leads to the namespaces of an ensemble's network, and ends with them.
+/// Host interface to an ensemble's network namespaces, which disappears with them.
 struct Interface {
     name: String,
-    /// Unique index, unlike the name, which another interface may get later.
+    /// Interface index; unlike the name, the index is never reused.
     index: String,
 }
 
 impl Interface {
-    /// The interface of an ensemble's network, whose number is also in the servers' addresses.
+    /// Finds the interface by the network's number, which is part of the servers' addresses.
     fn of(local: &Local) -> Self {
         Self::named(&format!("zklb{}", local.addresses()[0].split('.').nth(2).unwrap()))
     }
@@ -46,20 +48,20 @@ fn namespace_of(pid: u32) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn isolated_leader_is_replaced_and_follows_once_it_is_back() {
+async fn isolated_leader_is_replaced_and_follows_once_it_rejoins() {
     let Some(local) = breakable::apart().await else { return };
     let first = local.leader_and_epoch().await.unwrap();
-    until("all reach each other", || local.all_reach()).await;
+    until("all servers reach each other", || local.all_reach()).await;
     assert!(local.is_isolated(first.server).await.is_err());
-    // When the leader is taken off the network
+    // When the leader is isolated
     local.isolate(first.server).await.unwrap();
-    // Then no packet reaches it, its process lives on, and another server leads
+    // Then no packet reaches the old leader, its process lives, and another server leads
     local.is_isolated(first.server).await.unwrap();
     assert!(local.is_running(first.server).await && local.serves(first.server).await.is_err());
     let second = another_leads(&local, first).await;
-    // And when it is back, it follows
+    // And after rejoining, the old leader follows
     local.rejoin(first.server).await.unwrap();
-    until("all reach each other", || local.all_reach()).await;
+    until("all servers reach each other", || local.all_reach()).await;
     whole(&local).await;
     assert_eq!(local.leader().await.unwrap(), second.server);
     assert_eq!(local.ended(), None);
@@ -69,7 +71,7 @@ async fn isolated_leader_is_replaced_and_follows_once_it_is_back() {
 async fn cut_is_one_way() {
     let Some(local) = breakable::apart().await else { return };
     let (leader, follower) = (local.leader().await.unwrap(), a_follower(&local).await);
-    // When no packet from the leader reaches a follower any more
+    // When no packet from the leader reaches one follower
     local.cut(leader, follower).await.unwrap();
     // Then the opposite direction and all other links still work
     local.is_cut(leader, follower).await.unwrap();
@@ -79,7 +81,7 @@ async fn cut_is_one_way() {
     local.reaches(leader, third).await.unwrap();
     local.reaches(third, follower).await.unwrap();
     // And the ensemble is not healthy until the cut is healed
-    until("not whole", || async {
+    until("the ensemble is not healthy", || async {
         match local.whole().await {
             Ok(seen) => Err(seen),
             Err(why) => Ok(why),
@@ -93,23 +95,23 @@ async fn cut_is_one_way() {
 }
 
 #[tokio::test]
-async fn majority_serves_when_two_servers_see_only_the_third() {
+async fn majority_serves_when_two_servers_reach_only_the_third() {
     let Some(local) = breakable::apart().await else { return };
     // Given two servers that reach only the third
-    let [one, other] = local.followers().await.unwrap()[..] else { panic!("two follow") };
+    let [one, other] = local.followers().await.unwrap()[..] else { panic!("expected two followers") };
     for (from, to) in [(one, other), (other, one)] {
         local.cut(from, to).await.unwrap();
         local.is_cut(from, to).await.unwrap();
     }
     // Then a server with a majority leads
-    until("somebody leads", || local.leader()).await;
+    until("a server leads", || local.leader()).await;
     // And an isolation and all cuts are healed at once
     local.isolate(one).await.unwrap();
     local.is_isolated(one).await.unwrap();
     local.heal_all().await.unwrap();
     local.all_reach().await.unwrap();
     whole(&local).await;
-    // And healing a link that is not cut does no harm
+    // And healing a link that is not cut is no error
     local.heal(one, other).await.unwrap();
     local.heal_all().await.unwrap();
 }
@@ -146,7 +148,7 @@ async fn each_server_has_its_own_namespace() {
 }
 
 #[tokio::test]
-#[ignore = "owns an ensemble for the test below, which kills it"]
+#[ignore = "helper process that the test below kills"]
 async fn owner() {
     if !is_owner() {
         return;
@@ -170,7 +172,7 @@ async fn killed_process_leaves_no_servers_or_network_behind() {
     let (interface, pids) = (Interface::named(&owner.told[1]), owner.told[2..].to_vec());
     let alive = |pid: &String| is_alive(pid.parse().unwrap());
     assert!(interface.is_there() && pids.len() == 3 && pids.iter().all(alive));
-    // When it is killed, so that none of its own code runs, then the kernel ends the servers
+    // When the process is killed, the kernel ends its servers
     owner.kill();
     until("nothing is left", || async {
         if interface.is_there() || pids.iter().any(alive) {

@@ -1,6 +1,5 @@
-//! Every kind of fault against real servers: it is injected, takes visible effect, and is undone. The lock keeps its
-//! promise: no contender enters before the previous holder's node was deleted, none is stuck, and no node is left
-//! behind.
+//! Every kind of fault on real servers: each takes visible effect and is undone. No contender enters before
+//! the previous holder's node was deleted, none is stuck, and no node is left behind.
 
 use crate::support::breakable::{self, Breakable};
 use crate::support::depth;
@@ -40,13 +39,13 @@ const ASKED: &[(&str, &str, u32)] = &[
     ("burst", "duration = \"500ms\"", 3),
 ];
 
-/// Largest delay with which a new leader may be seen.
+/// Maximum delay until a new leader is detected.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Locks with different ways to wait; the kinds of faults use them alternately.
+/// Locks with different ways of waiting, assigned to the kinds of faults in rotation.
 const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket", "parent-watch"];
 
-/// Locks that join by count while they are often alone, which takes pauses.
+/// Locks that join by count, with pauses so that contenders are often alone.
 const BY_COUNT: [&str; 4] = [
     "\"count\"",
     "{ name = \"curator-mutex\", join = \"count\" }",
@@ -71,7 +70,7 @@ fn asked(
     ASKED.iter().copied().enumerate().filter(move |(_, (kind, ..))| is_meant(kind))
 }
 
-/// Trials of these kinds, each with the next lock.
+/// Trials of these kinds, with the locks in rotation.
 fn plan(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     let of = |number: usize| format!("\"{}\"", LOCKS[number % LOCKS.len()]);
     asked(needs).map(|(number, asked)| spec(&of(number), "contenders = 6", asked)).collect()
@@ -91,8 +90,8 @@ fn needs_links(capability: Capability) -> bool {
     matches!(capability, Capability::Isolation | Capability::Links)
 }
 
-/// Runs trials one after the other, because each needs the servers for itself; on two ensembles, to shorten
-/// the waits.
+/// Runs half of the trials on each of two ensembles, one after the other, because a trial needs all of its
+/// servers.
 async fn break_servers([one, other]: [Breakable; 2], plan: &[TrialSpec]) {
     let half = async |local: Breakable, plan: &[TrialSpec]| {
         for spec in plan {
@@ -108,15 +107,15 @@ fn assert_kept(trial: &Trial) {
     let [fault] = &trial.faults[..] else { panic!("{}: {:?}", trial.spec.strategy.label, trial.faults) };
     let name = format!("{} under {}", trial.spec.strategy.label, fault.label);
     println!(
-        "{name}: {}; a new leader after {:?} us; nobody was served for {:?} us at most, {:?} us after its effect \
-         somebody was; {:?}",
+        "{name}: {}; a new leader after {:?} us; no contender was served for up to {:?} us, and the first was \
+         served {:?} us after the effect; {:?}",
         fault.target, fault.elected_us, fault.longest_gap_us, fault.recovered_us, trial.excused
     );
     assert!(fault.proved, "{name}: {fault:?}");
     assert!(fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
     assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
     assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{name}");
-    let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs tell nothing"));
+    let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs show no order"));
     assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
     assert!(order.checked_by_zxid > 0 && order.too_early == 0, "{name}: {order:?}");
     assert!(matches!(trial.judged.verdict, Verdict::Held), "{name}: {:?}", trial.judged.verdict);
@@ -124,7 +123,7 @@ fn assert_kept(trial: &Trial) {
 }
 
 #[test]
-fn every_kind_is_tested_here() {
+fn every_kind_of_fault_is_tested_in_this_file() {
     let asked: Vec<&str> = ASKED.iter().map(|(kind, ..)| *kind).collect();
     let kinds: Vec<&str> = fault::cards().into_iter().map(|card| card.name).collect();
     assert_eq!(asked, kinds);
@@ -132,7 +131,7 @@ fn every_kind_is_tested_here() {
 
 #[tokio::test]
 async fn locks_keep_their_promise_under_every_fault_of_contenders_and_connections() {
-    // Each hits only contenders of its own trial, so all run at the same time.
+    // Each fault hits only contenders of its own trial, so all trials run concurrently.
     let plan = plan(|capability| !capability.reaches_servers());
     let local = breakable::plain().await;
     let trials = trials::run_side_by_side(&local, &plan).await;
@@ -140,14 +139,14 @@ async fn locks_keep_their_promise_under_every_fault_of_contenders_and_connection
 }
 
 #[tokio::test]
-#[ignore = "long: every fault once more, for other locks"]
+#[ignore = "long: every fault again, with other locks"]
 async fn locks_that_join_by_count_keep_their_promise_under_every_fault() {
     let plan = plan_by_count(|capability| !capability.reaches_servers());
     let local = breakable::plain().await;
     for trial in trials::run_side_by_side(&local, &plan).await {
         assert_kept(&trial);
         let counted = trial.whole.requests.get(RequestKind::Multi);
-        assert!(counted > 0, "{}: it never counted", trial.spec.strategy.label);
+        assert!(counted > 0, "{}: no join by count", trial.spec.strategy.label);
     }
     let plan = plan_by_count(|capability| capability.reaches_servers() && !needs_links(capability));
     let both = [breakable::apart_if_possible().await, breakable::apart_if_possible().await];
@@ -176,13 +175,15 @@ async fn fifty_contenders_recover_without_errors_when_the_leader_is_killed() {
                      duration = \"2s\"\n";
         let trial = trials::run_side_by_side(&local, &trials::plan(lines)).await.remove(0);
         assert_kept(&trial);
-        // No error for users to handle, and no lost session: an election is shorter than a timeout, even on a
-        // host on which it takes ten seconds.
+        // Even an election of ten seconds on a slow host is shorter than the timeouts: no error, and no lost
+        // session.
         assert!(trial.errors.is_empty(), "{:?}", trial.errors);
         assert_eq!((trial.sessions.expired, trial.sessions.rejoined), (0, 0));
         let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
         let elected = Duration::from_micros(trial.faults[0].elected_us.unwrap());
-        println!("repetition {repetition}: a new leader after {elected:?}; nobody was served for {gap:?}");
+        println!(
+            "repetition {repetition}: a new leader after {elected:?}; no contender was served for {gap:?}"
+        );
         assert!(elected < gap + LOOK && gap < Duration::from_secs(30), "{elected:?} {gap:?}");
     }
 }

@@ -15,7 +15,7 @@ use zklockbench_load::EnvironmentEvent;
 use zklockbench_record::{Cause, FaultRecord, Trial};
 use zklockbench_scenario::TrialSpec;
 
-/// A trial with this fault, which comes early and would last longer than any test.
+/// A trial with this fault, which begins early and would outlast any test.
 fn spec(card: &FaultCard) -> TrialSpec {
     let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
     trials::plan(&format!(
@@ -39,13 +39,14 @@ fn needs_servers(capability: Capability) -> bool {
     capability.reaches_servers() && !needs_links(capability)
 }
 
-/// Shorter than the faults to interrupt, and long enough that the checks do not keep the servers busy.
+/// Interval of the checks: shorter than the faults to interrupt, and long enough not to keep the servers
+/// busy.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// Faults that take long enough to be interrupted midway: they cause an election or several starts.
 const TAKES_LONG: [&str; 3] = ["kill", "rolling-restart", "lose-majority"];
 
-/// These kinds of faults of servers, taken alternately; with --long, all of them.
+/// Kinds of server faults that `which` selects; with --long, all of them.
 fn in_turn(which: impl Fn(&FaultCard) -> bool) -> Vec<FaultCard> {
     kinds(needs_servers).into_iter().filter(|card| depth::is_long() || which(card)).collect()
 }
@@ -74,14 +75,14 @@ async fn interrupt_in_effect(local: &Arc<Local>, card: &FaultCard) {
     };
     let (spec, course) = (spec(card), trials::Course { interrupt: &interrupt, sink: &sink });
     let fault = undone(trials::run_beside(local, &spec, trials::known(&spec), course).await);
-    // A fault with a duration took effect, and was cut short
+    // A fault with a duration took effect and was cut short
     let is_over = card.ends == Ends::ByItself;
     assert!(fault.effective_us.is_some() && fault.proved == is_over, "{fault:?}");
     assert!(is_over || fault.proof.ends_with("of 60 s: the run was interrupted"), "{fault:?}");
 }
 
-/// Interrupts a trial with this fault as soon as the ensemble is not healthy, which for most kinds is before they have
-/// verified their effect. Returns whether it was.
+/// Interrupts a trial as soon as its fault makes the ensemble unhealthy. Returns whether that was before the
+/// effect was verified.
 async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
     let interrupt = CancellationToken::new();
     let course = trials::Course { interrupt: &interrupt, sink: &|_| {} };
@@ -98,7 +99,7 @@ async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
     !fault.proved && fault.proof.contains("interrupted")
 }
 
-/// Runs the kinds on two ensembles, half on each, and checks the servers after each one.
+/// Runs half of the kinds on each of two ensembles, and checks the servers after each kind.
 async fn on_two_ensembles(kinds: Vec<FaultCard>, work: impl AsyncFn(&Arc<Local>, &FaultCard)) {
     let half = async |local: Breakable, kinds: &[FaultCard]| {
         for card in kinds {
@@ -115,7 +116,7 @@ async fn on_two_ensembles(kinds: Vec<FaultCard>, work: impl AsyncFn(&Arc<Local>,
 async fn active_fault_of_contenders_is_undone_when_the_run_is_interrupted() {
     let local = breakable::apart_if_possible().await;
     let kinds = kinds(|capability| !capability.reaches_servers());
-    // Each hits only contenders of its own trial.
+    // Each fault hits only contenders of its own trial.
     join_all(kinds.iter().map(|card| interrupt_in_effect(&local, card))).await;
     assert_as_before(&local, "faults of contenders").await;
 }

@@ -1,5 +1,5 @@
-//! Locks that join by count trust a number. A server that reports a wrong number is detected before the first trial; a
-//! server that lies only later is detected by the consequences.
+//! Servers that miscount children, and locks that join by count. A miscount is refused before the first
+//! trial; a miscount only for locks is found by its violations.
 
 use zklockbench_core::error::Exit;
 use zklockbench_core::verdict::Verdict;
@@ -33,14 +33,14 @@ async fn server_that_miscounts_is_refused_before_the_first_trial() {
         {
             assert!(told.contains(said), "{strategy}: {told}");
         }
-        // Other locks can be used there.
+        // Other locks work on that server.
         let other = trials::try_one_by(&lying.connect, &local, &scenario("\"predecessor-watch\"")).await;
         assert_eq!(other.unwrap().judged.verdict, Verdict::Held);
     }
 }
 
 #[tokio::test]
-async fn server_that_miscounts_only_for_locks_is_found_by_violations_and_an_honest_one_is_not() {
+async fn server_that_miscounts_only_for_locks_is_found_by_violations() {
     let local = ensemble::alone().await;
     for strategy in LOCKS {
         for lies in [Lies::OutsideOf("/counting/"), Lies::Never] {

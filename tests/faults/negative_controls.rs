@@ -1,5 +1,5 @@
-//! Locks that do not exclude, under every load: no verdict on them is ever *held*, and each is detected if that is
-//! possible at all. Also locks that do exclude, for comparison.
+//! Broken locks under every load: no verdict is *held*, and every flaw that can be detected is found. Correct
+//! locks run for comparison.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -31,11 +31,11 @@ enum Flaw {
     GivesUpItsNode,
     /// Enters early like `EntersEarly`, but its node is created by a multi, whose reply has no zxid.
     EntersEarlyByMulti,
-    /// Hands the lock over, by a write into the next node, before it leaves.
+    /// Grants the lock, by a write into the next node, before it deletes its own node.
     GrantsTooSoon,
     /// Uses the client library's lock in a way that hides the other contenders' nodes.
     SeesOnlyItself,
-    /// Contenders alternate within the process, but not at the ensemble, and leave when the next one is in.
+    /// Waits for other contenders of its process only, and leaves once the next contender is inside.
     WaitsOnlyInTheProcess,
 }
 
@@ -51,7 +51,7 @@ struct Broken {
 #[derive(Default)]
 struct InProcess {
     turn: tokio::sync::Mutex<()>,
-    /// Number of entries so far.
+    /// Number of acquisitions so far.
     entries: AtomicUsize,
 }
 
@@ -70,7 +70,7 @@ impl Broken {
         }
     }
 
-    /// Shared within the process for `WaitsOnlyInTheProcess`, else unshared.
+    /// Queue within the process, which only `WaitsOnlyInTheProcess` shares.
     fn in_process(&self) -> Arc<InProcess> {
         match self.flaw {
             Flaw::WaitsOnlyInTheProcess => {
@@ -80,8 +80,8 @@ impl Broken {
         }
     }
 
-    /// Waits until another contender is in, if one comes. Otherwise the node might by chance be gone whenever
-    /// the next contender comes.
+    /// Waits briefly for the next contender to enter. Without the wait, this node might already be gone by
+    /// then.
     async fn let_the_next_one_in(&self) {
         let in_process = self.in_process();
         let entered = || in_process.entries.load(Ordering::SeqCst);
@@ -109,11 +109,11 @@ impl Broken {
         Ok(Held::by(QueueNode { path, sequence, czxid: -1 }))
     }
 
-    /// Holds, and admits the next contender at once.
+    /// Grants the lock to the next contender while this contender still holds it.
     async fn grant_the_next(&self, session: &Session, node: &QueueNode) -> Result<(), Failure> {
         let names = session.get_children(&self.lock).await?;
         if let Ok(Some(next)) = node.next_behind(&names) {
-            // The next contender's node may have disappeared in the meantime.
+            // The next contender's node may have disappeared.
             let _ = session.set_data(&format!("{}/{next}", self.lock), b"go").await;
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Strategy for Broken {
         self.turns.set(self.turns.get() + 1);
         let early = self.turns.get().is_multiple_of(once_in(self.flaw));
         loop {
-            // Wait by a watch: constant polling would keep the servers busy, and a batch would never settle.
+            // Watches instead of polling, which would keep the servers busy and never let a batch settle.
             let (names, mut queue) = session.get_children_and_watch(&self.lock).await?;
             let before = node.nearest_before(&names, names.len()).unwrap_or_default().len();
             if self.may_enter(mode, before, early) {
@@ -198,7 +198,7 @@ impl Strategy for Broken {
     }
 }
 
-/// Number of cycles, of which one enters early.
+/// Number of cycles per early entry.
 fn once_in(flaw: Flaw) -> usize {
     if flaw == Flaw::EntersEarly { depth::of(4, 100) } else { 4 }
 }
@@ -209,7 +209,7 @@ const fn card(holders: Holders) -> LockCard {
 }
 
 fn broken(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {
-    // Every other contender begins with its early cycle, because in a batch it has no other.
+    // Every other contender enters early in its first cycle, because a batch has only one cycle.
     let turns = if config.contender % 2 == 1 { once_in(flaw) - 1 } else { 0 };
     let (lock, contender) = (config.path.clone(), config.contender);
     Box::new(Broken { lock, flaw, turns: Cell::new(turns), contender })
@@ -221,7 +221,7 @@ const fn flawed(holders: Holders, build: fn(&LockConfig) -> Box<dyn Strategy>) -
 
 const QUEUE: &str = "strategies = [\"predecessor-watch\"]";
 
-/// Each with the registered lock whose parameters its scenario names.
+/// Scenario lines of each control, and the broken lock that replaces the registered one.
 const CONTROLS: [(&str, Option<Entry>); 9] = [
     ("strategies = [\"no-lock\"]", None),
     (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::EntersEarly))),
@@ -240,7 +240,7 @@ const CONTROLS: [(&str, Option<Entry>); 9] = [
     (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::WaitsOnlyInTheProcess))),
 ];
 
-/// The control that, with --long, enters early in one of a hundred acquires; the others always do.
+/// Index of the control that enters early only occasionally.
 const NOW_AND_THEN: usize = 1;
 const TOO_MANY_LEASES: usize = 3;
 /// Index of the first control that, without a hold, only the servers' logs reveal.
@@ -263,8 +263,7 @@ impl Way {
     }
 }
 
-/// Number of trials at the same time; with --long those of one hold time, so that mostly waiting trials run
-/// together.
+/// Number of concurrent trials. With --long, trials with equal hold times run together.
 const AT_ONCE: usize = 12;
 
 fn ways() -> Vec<Way> {
@@ -285,8 +284,8 @@ fn ways() -> Vec<Way> {
         }
     }
     if !depth::is_long() {
-        // With no hold, one thread and one lock, the fewest violations are visible; with a long hold, four threads and
-        // four locks, the most.
+        // The fewest violations are visible with no hold, one thread and one lock; the most are visible with a
+        // long hold, four threads and four locks.
         let is_default = |way: &Way| way.hold == "0ms" && way.threads == 1 && way.locks == 1;
         let is_most = |way: &Way| way.hold == "20ms" && way.threads == 4 && way.locks == 4;
         ways.retain(|way| !way.batch && (is_default(way) || is_most(way)));
@@ -331,9 +330,8 @@ async fn run_all(
     all
 }
 
-/// Returns whether enough contenders are inside together for long enough to be seen. Two are enough, but a
-/// semaphore with one lease too many needs three, which meet only by chance with holds shorter than a round
-/// trip.
+/// Returns whether the violation is certain to be visible. A semaphore with one lease too many needs three
+/// contenders inside, which short holds rarely allow.
 fn shows(control: usize, way: &Way) -> bool {
     let meets = if control == TOO_MANY_LEASES { way.hold == "20ms" } else { way.hold != "0ms" };
     way.batch || meets
@@ -344,13 +342,13 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
     let mut ways = ways();
     // `no-lock` has no queue, so it has no batch.
     ways.retain(|way| entry.is_some() || !way.batch);
-    // Controls that only the logs reveal: with a short hold, their contenders may well come one after the
+    // Only logs reveal these controls; with short holds, their contenders may by chance enter one after the
     // other.
     if control >= FOUND_IN_LOGS {
         ways.retain(|way| way.reads_logs || way.hold == "20ms");
         ways.retain(|way| depth::is_long() || way.hold == "0ms");
     }
-    // Enough for some forty early entries in each trial; with --long, thirty of one in a hundred.
+    // Per contender: enough for about 40 early entries in each trial, or 32 with --long.
     let acquisitions = |way: &Way| match control {
         NOW_AND_THEN => depth::of(40, 3_200 / way.contenders()),
         _ => 40,
@@ -371,7 +369,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
 }
 
 #[tokio::test]
-async fn no_lock_is_violated_with_a_hold_and_never_held_without_one() {
+async fn no_lock_strategy_is_violated_with_a_hold_and_never_held_without_one() {
     control(0, |_| false).await;
 }
 
@@ -406,7 +404,7 @@ async fn early_grant_is_found_by_its_transaction() {
 }
 
 #[tokio::test]
-async fn library_lock_that_sees_no_other_node_is_found_by_independent_checks() {
+async fn library_lock_that_ignores_other_nodes_is_found_by_independent_checks() {
     control(7, |way| way.reads_logs).await;
 }
 
@@ -419,8 +417,7 @@ async fn lock_that_waits_only_in_the_process_is_found_by_its_node() {
 /// and the one that waits in one process, which the workers of these tests share.
 const FOUND_BY_WORKERS: [usize; 5] = [0, 1, 2, TOO_MANY_LEASES, 4];
 
-/// The verdict on a lock, which is correct or broken as the control specifies, with each of four contenders in its own
-/// worker.
+/// Verdict on `entry`, or on the registered lock if `None`, with each of four contenders in its own worker.
 async fn by_workers(local: &Local, control: usize, entry: Option<Entry>) -> Verdict {
     let way = Way { hold: "20ms", threads: 1, batch: false, locks: 1, reads_logs: false };
     let spec = spec(CONTROLS[control].0, &way, "acquisitions = 40");
@@ -465,7 +462,7 @@ async fn server_logs_are_evidence_for_locks_whose_replies_are_not() {
 
 #[tokio::test]
 #[ignore = "long: every lock in two dozen ways"]
-async fn correct_locks_are_held_with_readable_logs_and_never_violated_without() {
+async fn correct_locks_are_held_with_readable_logs_and_never_violated_without_them() {
     let cards = zklockbench_locks::STRATEGIES.iter().map(|entry| &entry.card);
     let names = cards.filter(|card| card.guarantees.exclusive).map(|card| card.name);
     let mut told = Vec::new();

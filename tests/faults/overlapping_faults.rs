@@ -1,4 +1,4 @@
-//! Two faults on one target at the same time: each is in effect until its own end, and none afterwards.
+//! Two simultaneous faults on one target: each is in effect until its own end, and none afterwards.
 //!
 //! Covers every pair of kinds that can share a target, and each kind with itself, in both orders.
 
@@ -51,7 +51,7 @@ fn asked(kind: &str, is_second: bool) -> FaultChoice {
     trials::plan(&scenario).remove(0).faults.remove(0)
 }
 
-/// Kinds with these needs: lasting faults, and faults that end by themselves.
+/// Kinds of faults with these needs: lasting faults and momentary faults.
 fn kinds(is_meant: impl Fn(Capability) -> bool) -> [Vec<&'static str>; 2] {
     let of = |ends| {
         let cards = cards().into_iter();
@@ -89,15 +89,15 @@ where
     let second = begin(&second, reach).await;
     assert_proved(&second.proof, &name);
     let with_both = see().await;
-    assert_eq!(first.still.await, Ok(()), "{name}: {one} is undone by {other}'s begin");
+    assert_eq!(first.still.await, Ok(()), "{name}: {one} ended when {other} began");
     first.healing.await.unwrap_or_else(|why| panic!("{name}: {one}: {why}"));
-    assert_eq!(second.still.await, Ok(()), "{name}: {other} is undone by {one}'s end");
+    assert_eq!(second.still.await, Ok(()), "{name}: {other} ended with {one}");
     let with_second = see().await;
     second.healing.await.unwrap_or_else(|why| panic!("{name}: {other}: {why}"));
     [with_first, with_both, with_second, see().await]
 }
 
-/// Contenders with a real gate and admission, and nothing else.
+/// Stub contenders with a real gate and a real admission.
 #[derive(Default)]
 struct Stub {
     gate: Arc<Gate>,
@@ -144,7 +144,7 @@ impl Contenders for Stub {
     }
 }
 
-/// Reach of faults that affect only these contenders.
+/// The reach of a fault that affects only these contenders.
 fn reach<'a>(contenders: &'a Stub, target: &'a Target) -> FaultReach<'a> {
     let in_effect = InEffect::default();
     FaultReach { contenders, target, processes: None, proxy: None, in_effect }
@@ -154,7 +154,7 @@ fn nowhere() -> Target {
     Target { connect: "127.0.0.1:1".into(), access: Access::default() }
 }
 
-/// Injects a fault that ends by itself, or finds no target, while another one lasts.
+/// Injects a momentary fault, which may find no target, during another fault.
 async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
     let choice = asked(kind, true);
     let draw = ChaCha8Rng::seed_from_u64(1);
@@ -168,7 +168,7 @@ async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
 async fn overlapping_faults_of_a_contender_end_independently() {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = reach(&stub, &target);
-    // Given code that runs behind the gate all the time
+    // Given a task that runs continuously behind the gate
     let scope = TaskScope::behind(Arc::clone(&stub.gate));
     let running = scope.around(async {
         loop {
@@ -177,7 +177,7 @@ async fn overlapping_faults_of_a_contender_end_independently() {
     });
     let runs = async || {
         let before = stub.gate.times_passed();
-        // Counts steps instead of time: in each step, code behind the gate can run, however slow the host is.
+        // Counts steps instead of time: the task can run in each step, however slow the host is.
         for _ in 0..STEPS {
             if stub.gate.times_passed() != before {
                 return true;
@@ -193,7 +193,7 @@ async fn overlapping_faults_of_a_contender_end_independently() {
             let seen = overlap(&reach, pair, &runs).await;
             let freezes = [pair.0, pair.1].map(|kind| kind == "freeze");
             let expected = [!freezes[0], !freezes[0] && !freezes[1], !freezes[1], true];
-            assert_eq!(seen, expected, "{pair:?}: whether it ran");
+            assert_eq!(seen, expected, "{pair:?}: whether the task ran");
         }
         for (one, other) in lasting.iter().flat_map(|one| passing.iter().map(move |other| (one, other))) {
             let choice = asked(one, false);
@@ -205,7 +205,7 @@ async fn overlapping_faults_of_a_contender_end_independently() {
         }
     };
     tokio::select! {
-        () = running => unreachable!("it runs for ever"),
+        () = running => unreachable!("the task never ends"),
         () = checking => {}
     }
 }
@@ -229,8 +229,8 @@ const PONG: [u8; 20] = {
     frame
 };
 
-/// A server that answers pings, and a client that sends them continuously and reconnects whenever it can. Passing
-/// traffic thus proves settings.
+/// A server that answers pings, and a client that pings continuously and always reconnects. The traffic
+/// through the proxy shows its settings.
 struct Wire {
     proxy: Proxy,
     over: Arc<AtomicBool>,
@@ -251,7 +251,6 @@ impl Wire {
         std::thread::spawn(move || {
             while !done.load(Ordering::SeqCst) {
                 if let Ok(stream) = TcpStream::connect(&address) {
-                    // Until the connection breaks.
                     let _ = ask(stream, &done);
                 }
                 std::thread::sleep(BETWEEN);
@@ -262,7 +261,7 @@ impl Wire {
 }
 
 const BETWEEN: Duration = Duration::from_millis(2);
-/// Number of steps within which any running code is seen.
+/// Number of steps in which a running task is certain to be observed.
 const STEPS: u32 = 75;
 
 fn answer(mut stream: TcpStream) {
@@ -333,7 +332,7 @@ async fn overlapping_faults_of_a_connection_end_independently() {
     }
 }
 
-/// Overlaps two faults that hit the second of three servers, or the servers that the kind chooses. The ensemble is
+/// Overlaps two faults of server 2 of three, or of servers that the kind chooses. The ensemble must be
 /// healthy afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
@@ -358,15 +357,14 @@ async fn overlapping_faults_of_a_server_process_end_independently() {
 }
 
 #[tokio::test]
-#[ignore = "long: every pair of faults of servers, on real ones"]
+#[ignore = "long: every pair of server faults"]
 async fn overlapping_faults_of_servers_end_independently() {
     let Some(local) = breakable::apart().await else { return };
     let [lasting, passing] = kinds(Capability::reaches_servers);
     let every: Vec<&str> = lasting.iter().chain(&passing).copied().collect();
-    // A fault that ends by itself is over before another begins, and faults aimed at the leader wait until there is
-    // one.
+    // Momentary faults are over before another begins, and these faults wait until there is a leader.
     let needs_a_leader = |kind: &str| ["partition", "rolling-restart"].contains(&kind);
-    // A wipe waits until every other server serves: see below.
+    // A wipe waits until every other server serves; see the test below.
     let needs_the_others = |kind: &str| kind == "wipe";
     let can_overlap = |(one, other): &(&str, &str)| {
         let waits = *one == "lose-majority" && (needs_a_leader(other) || needs_the_others(other));
@@ -389,12 +387,12 @@ async fn second_wipe_waits_until_the_first_server_has_its_data_again() {
     let second = FaultChoice { target: TargetOf::Server(3), ..asked("wipe", true) };
     let first = begin(&first, &reach).await;
     assert_proved(&first.proof, "the first");
-    // Another server that should also lose its data is not touched
+    // Then a wipe of another server waits
     let mut second = Box::pin(begin(&second, &reach));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut second).await;
     assert!(early.is_err(), "two of three servers have lost their data");
     local.serves(3).await.unwrap();
-    // Until the first has fetched its own data
+    // And that wipe takes effect once the first server has its data again
     let (healed, second) = tokio::join!(first.healing, second);
     healed.unwrap();
     assert_proved(&second.proof, "the second");

@@ -1,5 +1,5 @@
-//! Creates that the leader has begun and that no majority has yet: a contender that lost the reply must not miss its
-//! node.
+//! Creates that the leader has proposed but no majority has acknowledged: a contender that lost the reply
+//! must find its node.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::support::sessions::{Scene, scene};
 use crate::support::skip::skipped;
 use crate::support::{breakable, ensemble};
 
-/// Time for which the create stays uncommitted after the reconnect; the leader gives followers up after 5 s.
+/// Time for which the create stays uncommitted after the reconnect; the leader drops followers after 5 s.
 const UNCOMMITTED_FOR: Duration = Duration::from_secs(1);
 
 /// Signals for the cut between the leader and its followers.
@@ -29,8 +29,8 @@ struct Cut {
     may_end: oneshot::Sender<()>,
 }
 
-/// Loses the reply to a create that a follower passed to a leader without followers, and reconnects to that
-/// leader. Returns the number of nodes while the contender holds.
+/// Loses the reply to a create that a follower forwarded to a leader without followers, then reconnects to
+/// that leader. Returns the number of nodes while the contender holds.
 async fn nodes_of_a_holder(
     follower: &str,
     leader: &str,
@@ -95,8 +95,8 @@ async fn node_of_an_uncommitted_create_is_found_after_a_lost_reply() {
     }
 }
 
-/// State of a lock whose create was lost while no majority had it, after a reconnect to a follower that had
-/// not applied it, either.
+/// State of a lock after an uncommitted create was lost and its contender reconnected to a follower without
+/// the create.
 struct Seen {
     card: LockCard,
     is_in: bool,
@@ -169,10 +169,10 @@ fn lost_by_all(first: &str, next: &str, leaders_way: Cut) -> Vec<Seen> {
 }
 
 #[tokio::test]
-#[ignore = "long: five servers, of which a follower knows less than the one that the create went to"]
+#[ignore = "long: five servers"]
 async fn lock_without_sync_creates_a_second_node_and_waits_behind_the_first() {
     if let Err(why) = links_capability() {
-        return skipped(format!("servers cannot live apart here: {why}"));
+        return skipped(format!("servers cannot have separate networks here: {why}"));
     }
     let local = ensemble::start_apart(5).await;
     eventually(WITHIN, || local.whole()).await.unwrap();
@@ -194,7 +194,7 @@ async fn lock_without_sync_creates_a_second_node_and_waits_behind_the_first() {
     end.await.unwrap();
     local.heal_all().await.unwrap();
     let all = tokio::task::spawn_blocking(|| losing.join()).await.unwrap().unwrap();
-    // Then locks that sync have found their node, and the others wait behind their own, as described on their cards
+    // Then locks that sync have found their node, and the others wait behind it, as their cards state
     for Seen { card, is_in, nodes } in all {
         let syncs = card.guarantees.protection == Protection::Complete;
         assert_eq!(is_in, syncs, "{}: {nodes} nodes", card.name);

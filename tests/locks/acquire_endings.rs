@@ -1,4 +1,4 @@
-//! However an acquire ends, its node does not block other contenders.
+//! Ends of acquires, and which nodes they delete or leave.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const DELETE: i32 = 2;
 
 /// Acquire timeout of a contender that gives up.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Cancels an acquire whose create was not answered, before it searches for its node. Returns the contender
-/// with its connection, its scene, and the number of nodes it left.
+/// Cancels an acquire whose create was lost, before it searches for its node. Returns the contender with its
+/// connection, its scene, and the number of nodes it left.
 async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene, usize) {
     let scene = scene(ensemble::shared()).await;
     // Given a lock whose directory exists
@@ -51,12 +51,12 @@ fn kazoo_deletes_the_node_of_an_unanswered_create_when_cancelled() {
 fn apache_write_lock_leaves_the_node_of_an_unanswered_create_until_its_next_acquire() {
     runtime::block_on(async {
         let ((mut one, _proxy), scene, left) = given_up_after_a_lost_create("apache-write-lock").await;
-        // Then its node blocks every other contender
+        // Then the node blocks every other contender
         assert_eq!(left, 1);
         let mut other = Contender::of("apache-write-lock", &scene).await;
         let in_vain = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
         assert_eq!(in_vain.unwrap_err(), AcquireError::TimedOut);
-        // Until the same session acquires and takes the node for its own
+        // And the session's next acquire takes over the node
         let held = one.acquire(Mode::Write).await.unwrap();
         assert_eq!(scene.nodes().await, 1);
         one.release(held).await.unwrap();
@@ -77,7 +77,7 @@ fn refused_list_ends_a_wait_and_deletes_the_node() {
             holder.release(held).await.unwrap();
             let (_waiter, ended) = waiting.over().await;
             assert_eq!(ended.unwrap_err(), AcquireError::Failed(Failure::NoAuth), "{name}");
-            // Then no node is left, although its session lives
+            // Then no node is left, although the waiter's session lives
             scene.allow_everything().await;
             assert_eq!(scene.nodes().await, 0, "{name}");
         }
@@ -93,7 +93,7 @@ fn lost_delete_of_a_timed_out_acquire_is_resent() {
             let (mut holder, held) = Contender::holding(name, &scene).await;
             let proxy = Proxy::before(ensemble::shared());
             let mut one = Contender::by(&proxy.connect, name, &scene).await;
-            // When the delete of another contender that times out is lost
+            // When another contender times out and its delete is lost
             proxy.strike(Fate::RequestLost, DELETE, 1);
             let ended = one.acquire_within(PATIENCE, Mode::Write).await;
             // Then the delete is resent
@@ -112,7 +112,7 @@ fn atomic_multi_does_not_create_containers() {
         // When the lock creates its members
         let held = one.acquire(Mode::Write).await.unwrap();
         let made = |kind| proxy.requests().iter().filter(|request| request.kind == kind).count();
-        // Then none of them is a container, which servers remove when it is empty
+        // Then no member is a container, which servers remove when it is empty
         assert_eq!(made(CREATE_CONTAINER), 0);
         assert!(made(CREATE2) > 0);
         one.release(held).await.unwrap();
@@ -124,7 +124,7 @@ fn library_lock_leaves_no_node_whenever_it_is_cancelled() {
     on_scene(async |scene| {
         let (mut holder, held) = Contender::holding("crate-lock", &scene).await;
         let mut other = Contender::of("crate-lock", &scene).await;
-        // From before the create is answered until the watch is set
+        // Cancels at every step from the unanswered create to the set watch
         for step in 0..40 {
             let ended = other.acquire_within(Duration::from_micros(100 * step), Mode::Write).await;
             assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);

@@ -1,5 +1,5 @@
-//! What distinguishes the classes of the three-strategy article from the recipes. They check the directory
-//! first, and a waiter whose node was deleted does not enter as long as it sees other nodes.
+//! Differences between the three-strategy article's classes and the recipes. The classes check the directory
+//! first, and a waiter whose node was deleted does not enter while other nodes exist.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty
             // Then the contender behind it enters alone
             let (mut next, held) = others.remove(0).over().await;
             runtime::sleep(LOOKS).await;
-            assert!(!waiter.is_over(), "{class:?}: in beside the next one");
+            assert!(!waiter.is_over(), "{class:?}: inside together with the next contender");
             // And once that contender has left, the waiter enters the empty queue
             next.release(held.unwrap()).await.unwrap();
             let (_, held) = waiter.over().await;
@@ -82,15 +82,15 @@ fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty
 fn predecessor_watch_class_without_a_node_enters_only_an_empty_queue() {
     let class = CLASSES[2];
     runtime::block_on(async {
-        // No other contender: it holds, without a node
+        // With no other contender, the waiter holds without a node
         let (scene, waiter, _) = without_its_node(class, 0).await;
         assert!(waiter.over().await.1.is_ok());
         assert_eq!(scene.nodes().await, 0);
-        // One other contender: it gives up
+        // With one other contender, the waiter gives up
         let (_, waiter, mut others) = without_its_node(class, 1).await;
         assert_eq!(waiter.over().await.1.unwrap_err(), AcquireError::Failed(Failure::OwnNodeMissing));
         others.remove(0).serve().await;
-        // More contenders: it waits forever, even after they have left
+        // With more contenders, the waiter waits forever, even after they have left
         let (_, waiter, others) = without_its_node(class, 2).await;
         for other in others {
             other.serve().await;

@@ -21,8 +21,7 @@ fn chosen(entry: &Entry) -> String {
 }
 
 async fn batch(strategy: &str, contenders: usize) -> Trial {
-    // An `ahead` waiter lists when the node two ahead is gone, and would see one name fewer after the next
-    // release.
+    // An `ahead` waiter must list before the next release removes another name, so holds are longer.
     let hold = if strategy.contains("\"ahead\"") { "50ms" } else { "5ms" };
     let lines = format!(
         "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"{hold}\"\n\
@@ -33,7 +32,7 @@ async fn batch(strategy: &str, contenders: usize) -> Trial {
     trials::run_one(&lines).await
 }
 
-/// Batches of these locks at each of these sizes, as many at the same time as there are ensembles.
+/// Runs batches of these locks at each of these sizes, one at a time on each ensemble.
 async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usize]) -> Vec<Trial> {
     let each = strategies.into_iter().flat_map(|strategy| {
         contenders.iter().map(move |contenders| {
@@ -44,7 +43,7 @@ async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usi
     join_all(each).await
 }
 
-/// All of these sizes; without --long all but the largest, which takes as long as the others together.
+/// Sizes to test. Only --long includes the largest, which takes as long as the others together.
 fn sizes(all: &[usize]) -> &[usize] {
     depth::of(&all[..all.len() - 1], all)
 }
@@ -72,7 +71,7 @@ fn assert_counts(trial: &Trial) {
     for what in [Counted::Reads, Counted::Writes, Counted::NodeDeleted, Counted::ChildrenChanged] {
         assert!(
             of(what).servers.is_some(),
-            "{}: the servers did not tell {what:?}",
+            "{}: the servers did not report {what:?}",
             trial.spec.strategy.label
         );
     }
@@ -82,14 +81,14 @@ fn to_waiters(trial: &Trial) -> u64 {
     trial.whole.notifications.by_release() - trial.whole.notifications.to_releaser
 }
 
-/// Number of notifications in each class of ranks, by the lowest rank of the class.
+/// Number of notifications by the lowest rank of each class of ranks.
 fn heard(trial: &Trial) -> BTreeMap<u32, u64> {
     let herd = trial.herd.as_ref().unwrap_or_else(|| panic!("{}: no herd", trial.spec.strategy.label));
     herd.iter().map(|woken| (woken.from_rank, woken.count)).collect()
 }
 
-/// Like [`heard`], if every release wakes all waiters: with w waiters the ranks are 1 to w, and w falls from
-/// all but one to none.
+/// Expected result of [`heard`] if every release wakes all waiters: with w waiters the ranks are 1 to w, and
+/// w falls from all but one to none.
 fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     let mut classes = BTreeMap::new();
     for waiters in 0..trial.spec.contenders as u32 {
@@ -101,7 +100,7 @@ fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     classes
 }
 
-/// A poller sleeps for most of its wait, and holds in a batch are short, so polling may lack evidence.
+/// Polling may lack evidence, because pollers sleep for most of their wait and holds in a batch are short.
 fn assert_exclusion(trial: &Trial) {
     match &trial.judged.verdict {
         Verdict::Held => {}
@@ -121,7 +120,7 @@ async fn model_of_polling_with_jitter_predicts_all_but_the_reads() {
 }
 
 #[tokio::test]
-async fn requests_of_the_library_lock_are_counted_by_the_servers_alone() {
+async fn requests_of_the_library_lock_are_counted_only_by_the_servers() {
     let trial = batch("\"crate-lock\"", 10).await;
     let told = |what: Counted| {
         let line = trial.accounting.iter().find(|line| line.what == what).unwrap();
@@ -167,7 +166,6 @@ fn woken(trial: &Trial) -> Option<BTreeMap<u32, u64>> {
         "predecessor-watch" | "curator-mutex" => {
             Some((waiters > 0).then_some((1, waiters)).into_iter().collect())
         }
-        // For nodes without a number, releases are the key.
         "parent-watch" | "ephemeral-node" | "ephemeral-child" => Some(all_woken(trial)),
         "polling" => Some(BTreeMap::new()),
         _ => None,
@@ -176,7 +174,7 @@ fn woken(trial: &Trial) -> Option<BTreeMap<u32, u64>> {
 
 #[tokio::test]
 async fn every_lock_agrees_with_its_model_at_every_size() {
-    // A lock that excludes no contender has no queue.
+    // `no-lock` has no queue.
     let waits = |entry: &&Entry| entry.card.name != "no-lock" && entry.card.batch_cost.is_some();
     let chosen = STRATEGIES.iter().filter(waits).map(chosen);
     for trial in batches(chosen, sizes(&[1, 2, 10, 50])).await {

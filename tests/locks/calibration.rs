@@ -23,7 +23,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Three servers, for tests about several servers.
+    /// A setup with three servers.
     async fn of_three() -> Self {
         Self::on(ensemble::alone_of(3).await).await
     }
@@ -72,10 +72,10 @@ impl Setup {
 }
 
 const LONG: Duration = Duration::from_secs(60);
-/// Far longer than a round of handoffs, which ends before the time is checked.
+/// Upper bound for one round of handoffs, which is completed before the time is checked.
 const ROUND: Duration = Duration::from_secs(10);
 
-/// A plan with exact numbers, however long it takes.
+/// A plan with exact numbers of samples and no time limit.
 fn exactly(handoffs: u64, alone: u64, rounds: u32) -> CalibrationPlan {
     CalibrationPlan {
         rounds,
@@ -103,7 +103,7 @@ async fn rest_precedes_each_handoff_and_is_not_timed() {
     let rest_us = rest.as_micros() as f64;
     let short =
         CalibrationPlan { rehearses: false, saturation: Duration::from_millis(1), ..exactly(3, 1, 1) };
-    // When the same is measured with and without the rest
+    // When the servers are calibrated with and without the rest
     let mut took = Vec::new();
     for rest in [None, Some(rest)] {
         let place = setup.workspace.place(if rest.is_some() { "rested" } else { "at-once" }).await.unwrap();
@@ -111,12 +111,12 @@ async fn rest_precedes_each_handoff_and_is_not_timed() {
         let plan = CalibrationPlan { rest, ..short };
         let measured = calibrate(setup.site(&place), plan, &CancellationToken::new()).await.unwrap();
         took.push(begun.elapsed());
-        // Then the timings don't include it
+        // Then the timings do not include the rest
         let floor = &measured.floor;
         let is_shorter = |timing| p50(timing) < rest_us;
         assert!(is_shorter(floor.handoff) && is_shorter(floor.uncontended), "{floor:?}");
     }
-    // And there was one rest before the handoff of each pair of servers and an acquire on each, three times
+    // And a rest preceded the handoff of each pair of servers and each uncontended acquire, three times
     let servers = setup.alone.addresses().len() as u32;
     assert!(took[1] > rest * (servers * servers + servers) * 3, "{took:?}");
     setup.tidy().await;
@@ -131,9 +131,9 @@ async fn timings_of_a_calibration_are_consistent() {
     setup.calibrate(exactly(40, 40, 1), &never).await.unwrap();
     let second = Setup { workspace: setup.workspace.clone(), ..setup };
     let place = second.workspace.place("again").await.unwrap();
-    // When the calibration has measured
+    // When the servers are calibrated
     let measured = calibrate(second.site(&place), exactly(40, 60, 2), &never).await.unwrap();
-    // Then the calibration has exactly these numbers
+    // Then there are exactly these numbers of samples
     assert!(measured.missing.is_empty(), "{:?}", measured.missing);
     assert_eq!((measured.servers.len(), measured.pairs.len()), (3, 9));
     let count = |timing: Option<Timing>| timing.unwrap().count;
@@ -152,8 +152,8 @@ async fn timings_of_a_calibration_are_consistent() {
         assert_eq!(others.map(count), [120; 3]);
         assert_eq!(count(server.ruok), 60);
     }
-    // And composite operations don't take less than their parts: a handoff contains a round trip. Medians of
-    // so few samples vary, because the machine is shared, so each is allowed a factor of two.
+    // And composite operations take no less time than their parts. Medians of few samples vary on a shared
+    // machine, so a factor of two is allowed.
     let handoff = p50(floor.handoff);
     for server in &measured.servers {
         println!("{} {}: {}", server.address, server.role, alone(server, RawRequest::Exists));
@@ -183,8 +183,7 @@ async fn timings_of_a_calibration_are_consistent() {
 #[tokio::test]
 async fn floor_stays_within_its_time_and_leaves_no_node() {
     let setup = Setup::of_three().await;
-    // As long as a run allows; on a busy host too few handoffs fit, which is reported, and the time is
-    // extended.
+    // Start with a run's time limit, and extend it while a busy host reports too few handoffs.
     let mut within = Duration::from_millis(1_200);
     let measured = loop {
         let place = setup.workspace.place("floor").await.unwrap();
@@ -245,7 +244,7 @@ async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
     let setup = Setup::on(ensemble::alone().await).await;
     let stop = CancellationToken::new();
     let soon = async {
-        // In the middle of the calibration: its nodes for lists of a thousand names exist
+        // In the middle of the calibration, its nodes for lists of a thousand names exist
         while setup.ephemerals().await < 1_000 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -254,7 +253,7 @@ async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
     let (ended, ()) = tokio::join!(setup.calibrate(exactly(10_000, 10_000, 1), &stop), soon);
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
     assert_eq!(setup.ephemerals().await, 0);
-    // Leftovers are the caller's to remove, as after a run
+    // The caller must remove other leftovers, as after a run
     let root = setup.workspace.root().to_owned();
     let client = setup.target.client(Duration::from_secs(10)).await.unwrap();
     setup.tidy().await;

@@ -1,4 +1,4 @@
-//! Checks for existing and missing nodes, through a server that lags behind the one that was written to.
+//! Reads of existing and missing nodes through a server that lags behind the writes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn on(server: &str) -> Client {
 }
 
 #[tokio::test]
-async fn checks_see_what_another_server_has_just_acknowledged() {
+async fn checks_see_writes_acknowledged_by_another_server() {
     let servers: Vec<&str> = ensemble::shared_of_three().split(',').collect();
     let (mut late, mut wrong) = (0, 0);
     for server in &servers[1..] {
@@ -37,6 +37,6 @@ async fn checks_see_what_another_server_has_just_acknowledged() {
             }
         }
     }
-    println!("of {} reads without a sync {late} were of the past", 2 * ROUNDS);
+    println!("{late} of {} reads without a sync were stale", 2 * ROUNDS);
     assert_eq!(wrong, 0);
 }

@@ -12,9 +12,8 @@ use crate::support::trials;
 
 #[tokio::test]
 async fn release_wakes_one_waiter_or_nearly_all_depending_on_the_watch() {
-    // Given a hold that is long enough for every watcher to have set its watch again. The first cycle of the
-    // window contains a hold that ended before it, and the last hold has no cycle. In a short trial, a pause
-    // of the host in one of these two would decide.
+    // Given holds that are long enough for every watcher to re-arm its watch, and enough cycles that a pause
+    // of the host in the first or last one does not matter
     let trials = join_all(["parent-watch", "predecessor-watch", "curator-mutex"].map(async |strategy| {
         let lines = "contenders = 20\nhold = \"50ms\"\nduration = \"8s\"\nwarm_up = \"500ms\"\n";
         trials::run_one(&format!("strategies = [\"{strategy}\"]\n{lines}")).await
@@ -116,8 +115,7 @@ async fn timed_out_acquire_is_counted_and_blocks_no_contender() {
     assert!((1..=6).contains(&waiting), "{waiting} of 6 contenders waited when the phase ended");
     let wait = trial.latencies()[&Measure::Wait];
     assert_eq!(wait.count, outcomes.get(Outcome::Acquired) + unserved.len());
-    // Waits end unserved when they exceed the served ones, unless a pause of the host made a served one
-    // longer
+    // The longest waits are unserved, unless a pause of the host made a served wait longer
     let longest_served = trial.histograms[&Measure::Wait].max();
     assert!(wait.known < 1.0 || longest_served >= unserved.max(), "{wait:?}");
     assert!(wait.max_us >= 350_000, "{wait:?}");
@@ -129,7 +127,7 @@ async fn contender_that_never_acquires_counts_with_its_wait() {
     let lines =
         "strategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"10s\"\nduration = \"1500ms\"\n";
     let trial = trials::run_one(lines).await;
-    // Then the other contender's wait has no end, and is at least as long as the phase
+    // Then the other contender's wait is unfinished, and at least as long as the phase
     assert_eq!(trial.measured.acquired(), 1);
     let unserved = &trial.histograms[&Measure::Unserved];
     assert_eq!(unserved.len(), 1);
@@ -210,11 +208,11 @@ async fn outage_of_the_ensemble_is_reported_and_leaves_the_trial_valid() {
         signal(rustix::process::Signal::CONT);
     };
     let trial = trials::run_while(&local, lines, pause).await;
-    // Then the results contain the length of the outage, and the generator was fit to measure
+    // Then the results report the length of the outage, and the trial is valid
     let stood = trial.standstill.unwrap();
     assert!(stood.lasted_us > 1_500_000, "{stood:?}");
     let silent = stood.signs.iter().filter(|sign| sign.contains("did not answer")).count();
-    assert_eq!(silent, 3, "no version is blamed for servers that do not answer: {stood:?}");
+    assert_eq!(silent, 3, "silent servers: {stood:?}");
     assert!(stood.began_us >= 0, "{stood:?}");
     assert_eq!((trial.health.invalid, trial.cut_short), (None, None));
     let wait = trial.histograms[&Measure::Wait].max();
@@ -223,7 +221,7 @@ async fn outage_of_the_ensemble_is_reported_and_leaves_the_trial_valid() {
 }
 
 #[tokio::test]
-async fn holder_that_is_asked_to_release_does_so_early() {
+async fn holder_releases_early_on_request() {
     // Given holds that are longer than the trial
     let acquired = async |params: &str| {
         let strategy = format!("strategies = [{{ name = \"curator-mutex\"{params} }}]");
@@ -233,10 +231,10 @@ async fn holder_that_is_asked_to_release_does_so_early() {
         assert!(trial.errors.is_empty(), "{}: {:?}", trial.spec.strategy.label, trial.errors);
         trial.measured.acquired()
     };
-    // Then there is only one holder, even if it would release on request but is not asked
+    // Then the first holder keeps the lock, even if it allows revocation, because no waiter requests it
     assert_eq!(acquired("").await, 1);
     assert_eq!(acquired(", revocation = \"allowed\"").await, 1);
-    // And the lock is handed over where waiters ask
+    // And the holder hands the lock over when waiters request revocation
     let asked = acquired(", revocation = \"asked-for\", revoke_after = \"100ms\"").await;
     assert!(asked >= 4, "{asked}");
 }

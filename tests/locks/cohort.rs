@@ -69,7 +69,7 @@ async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
 }
 
 #[test]
-fn process_with_four_contenders_sends_as_many_requests_as_with_one_and_deletes_its_node_last() {
+fn process_with_four_contenders_sends_the_requests_of_one_and_deletes_its_node_last() {
     on_scene(async |scene| {
         let mut first = one(&scene, 0).await;
         let held = first.acquire(Mode::Write).await.unwrap();
@@ -115,7 +115,7 @@ fn lock_acquired_three_times_is_handed_over_at_the_last_release() {
     });
 }
 
-/// One acquisition. Positions are in the order of all acquisitions.
+/// One acquisition. All counts and positions refer to the order of acquisitions.
 #[derive(Debug)]
 struct Entry {
     process: usize,
@@ -123,14 +123,13 @@ struct Entry {
     token: (i64, u32),
     /// Number of earlier acquisitions when the contender requested the lock.
     asked: usize,
-    /// Number of earlier turns when its node was known to be in the queue; `None` for a turn that was handed
-    /// over.
+    /// Number of earlier acquisitions when its node was known to be in the queue; `None` for a handover.
     queued: Option<usize>,
 }
 
 type Entries = Rc<RefCell<Vec<Entry>>>;
 
-/// Acquires; also returns the number of turns by the time its node was known to be in the queue.
+/// Acquires; also returns the number of acquisitions by the time its node was known to be in the queue.
 async fn acquire(contender: &mut Contender, entries: &Entries) -> (Held, Option<usize>) {
     let trace = Rc::clone(&contender.trace);
     trace.borrow_mut().clear();
@@ -161,13 +160,13 @@ async fn contend(
         entries.borrow_mut().push(entry);
         let before = entries.borrow().len();
         runtime::sleep(Duration::from_millis(1)).await;
-        assert_eq!(entries.borrow().len(), before, "another was inside");
+        assert_eq!(entries.borrow().len(), before, "two contenders were inside");
         contender.release(held).await.unwrap();
     }
     contender
 }
 
-/// Turns of three busy processes of `size` contenders, `times` per contender, in their order.
+/// Acquisitions of three busy processes of `size` contenders, `times` per contender, in order.
 fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
     on_scene(async |scene| {
         let entries = Entries::default();
@@ -189,8 +188,8 @@ fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
     })
 }
 
-/// Largest number of turns that a single other party had during any wait; `other` names the parties that
-/// matter to the waiter.
+/// Largest number of acquisitions by a single other party during any wait; `other` selects the parties to
+/// count for a waiter.
 fn most_turns_of_another(
     entries: &[Entry],
     begin: impl Fn(&Entry) -> Option<usize>,
@@ -208,7 +207,7 @@ fn most_turns_of_another(
 }
 
 #[test]
-fn no_process_has_more_than_k_turns_while_another_waits() {
+fn no_process_has_more_turns_than_allowed_while_another_waits() {
     for (size, turns) in [(3, 1), (3, 2), (4, 4), (2, 5)] {
         let entries = three_busy_processes(size, turns, 40);
         assert!(entries.is_sorted_by(|one, next| one.token < next.token), "{entries:?}");
@@ -267,7 +266,7 @@ fn contender_that_gives_up_leaves_no_node_and_blocks_no_other() {
         assert_eq!(third.kinds(), [""; 0]);
         first.cancel.cancel();
         first.gone().await;
-        // Then the next contender of the process queues up instead, and gets in
+        // Then the next contender of the process queues up instead, and acquires the lock
         scene.has_nodes(2).await;
         assert!(!fourth.is_over());
         other.release(outside).await.unwrap();
@@ -299,7 +298,7 @@ fn holder_is_notified_when_the_session_of_its_node_ends() {
         let held = held.unwrap();
         assert_eq!((held.turn, scene.nodes_of(third.session.id()).await.len()), (0, 1));
         third.release(held).await.unwrap();
-        // And the contender whose session is over is notified when it comes back
+        // And the contender whose session ended gets an error at its next acquire
         let mut first = first;
         let ended = first.acquire(Mode::Write).await;
         assert_eq!(ended.unwrap_err(), AcquireError::Failed(Failure::SessionExpired));
@@ -318,13 +317,13 @@ fn lock_is_not_handed_over_while_the_session_of_its_node_is_disconnected() {
         while states.peek_state() == SessionState::SyncConnected {
             states.changed().await;
         }
-        // The keeper of the node is notified at the same time.
+        // The owner of the node is notified at the same time.
         runtime::sleep(Duration::from_millis(20)).await;
-        // When the lock is released meanwhile
+        // When the lock is released during the disconnection
         let mut release = Box::pin(second.release(held));
         assert!(runtime::timeout(SHORT, &mut release).await.is_none());
         assert!(!third.is_over(), "the node may be gone by now");
-        // Then the release deletes the node, once that is known to be there
+        // Then the release deletes the node once the session is connected again
         proxy.mend();
         release.await.unwrap();
         let (mut third, held) = third.over().await;

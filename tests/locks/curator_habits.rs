@@ -40,12 +40,12 @@ fn watch_left_by_a_timed_out_acquire_wakes_the_next_acquire_of_the_object() {
         let next = Contender::of("curator-mutex", &scene).await.queue_up().await;
         let late = Waiting::start(late, Write);
         settled([&late]).await;
-        // When the holder releases, for which only the other contender waits
+        // When the holder releases, and only the other contender waits for it
         holder.release(held).await.unwrap();
         settled([&next, &late]).await;
         assert!(!late.is_over());
         next.serve().await;
-        // Then the deletion of the holder's node has made it list once for nothing
+        // Then the deletion of the holder's node has caused one useless list
         let again = ["get_children", "get_data_watch"];
         let expected = [&["create"], &again[..], &again[..], &["get_children", "delete"]].concat();
         assert_eq!(late.serve().await.kinds(), expected);

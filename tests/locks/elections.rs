@@ -17,7 +17,7 @@ async fn kill_the_leader(local: &Local) {
             return;
         }
     }
-    panic!("nobody leads");
+    panic!("no server leads");
 }
 
 #[tokio::test]
@@ -26,8 +26,7 @@ async fn election_after_a_foreign_kill_is_reported_in_a_trial_without_faults() {
     let local = ensemble::start(3).await;
     let undisturbed = run_one_on(&local, &format!("{LINES}duration = \"1s\"\n")).await;
     assert_eq!(undisturbed.elections, Some(Vec::new()));
-    // When another program kills its leader in the middle of a trial without faults (contenders cannot acquire as often
-    // without another leader)
+    // When another program kills the leader during a trial, which cannot finish without a new leader
     let disturbed = format!("{LINES}acquisitions = 40\n");
     let trial = run_while(&local, &disturbed, kill_the_leader(&local)).await;
     // Then the record contains the election, without a fault that could have caused it

@@ -18,9 +18,9 @@ fn session_ends_although_its_client_reconnects_at_once() {
     on_scene(async |scene| {
         for _ in 0..20 {
             let session = scene.session().await;
-            // Each attempt races with the client, and is repeated when it loses.
+            // Each attempt races with the client, and is repeated if the client wins.
             target().expire(session.key(), 4 * AT_ONCE).await.unwrap();
-            runtime::timeout(AT_ONCE, session.over()).await.expect("its client is told");
+            runtime::timeout(AT_ONCE, session.over()).await.expect("the client was not notified");
         }
     });
 }
@@ -29,12 +29,12 @@ fn session_ends_although_its_client_reconnects_at_once() {
 fn session_closed_by_a_request_with_a_lost_reply_counts_as_ended() {
     behind_wire(async |scene, proxy| {
         let session = scene.session().await;
-        // Given a connection to the server on which no reply comes back
+        // Given a connection to the server on which no reply arrives
         let target = Target { connect: proxy.connect.clone(), access: Access::default() };
         proxy.mute();
         let key = session.key().told();
         let ending = runtime::spawn_local(async move { target.expire(key, 2 * AT_ONCE).await });
-        runtime::timeout(AT_ONCE, session.over()).await.expect("the close arrives");
+        runtime::timeout(AT_ONCE, session.over()).await.expect("the close did not arrive");
         // When the next attempt is answered with "no such session"
         proxy.cut();
         proxy.mend();

@@ -41,7 +41,7 @@ fn judged_with_text(trial: &Trial) -> (Judgement, String) {
 async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transactions() {
     let mutexes = zklockbench_locks::cards().into_iter().filter(|card| {
         let of = card.guarantees;
-        // The client library's own lock passes on neither its replies nor its token.
+        // The client library's lock exposes neither its replies nor its token.
         of.exclusive && of.holders == Holders::One && card.name != "crate-lock"
     });
     let names: Vec<_> = mutexes.map(|card| card.name).collect();
@@ -57,7 +57,7 @@ async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transacti
         let evidence = trial.evidence;
         let by_run = (evidence.entries, evidence.waited, evidence.seen_inside);
         assert_eq!((lock.acquired, lock.waited, lock.seen_inside), by_run, "{name}");
-        // And on the verdict, if the evidence is sufficient for one
+        // And on the verdict, if there is enough evidence
         let is_enough = evidence.seen_inside.max(order.waited) >= 5;
         let word = judgement.verdict.word();
         assert!(
@@ -72,7 +72,7 @@ async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transacti
 async fn history_with_contenders_in_doubt_is_consistent_and_names_the_stuck_nodes() {
     let lost = "duration = \"2s\"\nin_doubt = \"keep-session\"\n[[fault]]\nkind = \"drop-request\"\n\
                 request = \"delete\"\nat = \"300ms\"\n";
-    // Stuck contenders are known soon.
+    // Detect stuck contenders soon.
     let settling = Settling { progress: Duration::from_secs(8), orphans: Duration::from_secs(7) };
     let spec = TrialSpec { settling, ..spec("predecessor-watch", lost) };
     let trial = trials::run_spec_with_history(&spec).await;
@@ -111,7 +111,7 @@ async fn history_contains_permits_and_holders_never_exceed_the_leases() {
     let acquired = text.lines().filter(|line| line.contains(r#""op":"acquire""#) && line.contains(r#""ok""#));
     let (count, with_permits) = acquired
         .fold((0, 0), |(count, with), line| (count + 1, with + usize::from(line.contains(r#""leases":2"#))));
-    assert!(count > 10 && with_permits == count, "{with_permits} of {count} say how many they took");
+    assert!(count > 10 && with_permits == count, "{with_permits} of {count} have permits");
     let order = &story::lock(&judgement).order;
     assert!(order.compared > 10 && order.waited > 0 && order.too_early == 0, "{order:?}");
     assert_eq!(judgement.verdict.word(), "held", "{judgement:?}");

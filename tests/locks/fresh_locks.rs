@@ -8,8 +8,8 @@ use crate::support::trials;
 
 #[tokio::test]
 async fn each_fresh_lock_leaves_the_nodes_that_it_creates() {
-    // Requests with an existing directory, and what its creation adds: in Curator, a refused create, two reads and the
-    // container; in kazoo, a read and the directory. A semaphore has two directories below a third one.
+    // Requests with an existing directory, plus those that create it: in Curator, a refused create, two reads
+    // and the container; in kazoo, a read and the directory. A semaphore has two directories below a third.
     for (strategy, requests, left) in [
         ("curator-mutex", 3.0 + 4.0, 1.0),
         ("curator-semaphore", 7.0 + 6.0 + 4.0, 3.0),

@@ -1,5 +1,5 @@
-//! Effects of a foreign session on the nodes of a run: none when the run has an identity. Without an
-//! identity, no lock is blamed for them.
+//! A foreign session deletes nodes of a run: with an identity, the deletion is refused; without an identity,
+//! the lock is not blamed.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ async fn foreign_deletion_is_refused_with_an_identity_and_otherwise_not_blamed_o
         let deleting = delete_a_holders_node(&connect, &lock, digest.as_ref());
         let deleting = tokio::time::timeout(Duration::from_secs(20), deleting);
         let (trial, result) = tokio::join!(running, deleting);
-        let result = result.expect("nobody held the lock while others waited");
+        let result = result.expect("no contender held the lock while others waited");
         let verdict = &trial.judged.verdict;
         if is_owned {
             // Then the servers refuse the deletion, and the lock held

@@ -25,13 +25,13 @@ fn assert_exclusion(ours: &Ours, kind: &str) {
     println!(
         "{kind}: ours {seen:?}; java's {acquired} acquired, {violations} violations, {crossings} crossings"
     );
-    assert_eq!((seen.violations.get(), violations), (0, 0), "{kind}: two inside at once");
+    assert_eq!((seen.violations.get(), violations), (0, 0), "{kind}: two contenders held the lock at once");
     assert!(seen.crossings.get() >= inside::crossings());
-    // Readers leave no trace, so Java sees only the handoffs from our writers.
+    // Readers leave no trace, so Java detects only the handoffs from our writers.
     let reads = ours.turns.contains(&Read);
     assert!(
         crossings > 0 && (reads || crossings + 1 >= inside::crossings()),
-        "{kind}: {crossings} to Java's side"
+        "{kind}: {crossings} handoffs to Java's side"
     );
 }
 
@@ -41,7 +41,7 @@ fn mutexes_exclude_each_other() {
 }
 
 #[test]
-#[ignore = "long: the plain mutex is tried without it"]
+#[ignore = "long: the plain mutex is always tested"]
 fn ahead_and_javas_mutex_exclude_each_other() {
     assert_exclusion(&Ours::plain("ahead"), "mutex");
 }
@@ -55,7 +55,7 @@ fn locks_that_join_by_count_and_javas_mutex_exclude_each_other() {
 }
 
 #[test]
-#[ignore = "long: the plain mutex is tried without it"]
+#[ignore = "long: the plain mutex is always tested"]
 fn semaphore_mutexes_exclude_each_other() {
     assert_exclusion(&Ours::plain("curator-semaphore-mutex"), "semaphore-mutex");
 }

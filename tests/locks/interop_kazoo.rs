@@ -1,8 +1,6 @@
-//! Our locks and Python's kazoo on one path, against each other: only one is ever inside.
+//! Our locks and Python's kazoo contend on one path: only one contender is ever inside.
 //!
-//! Two pairs of kinds that are known to ignore each other show that violations are indeed found.
-
-// Test setup may stop a test at once; a test that compares nothing must print that.
+//! Two pairs that are known to ignore each other show that violations are detected.
 
 use std::rc::Rc;
 
@@ -50,9 +48,9 @@ fn assert_exclusion(ours: &Ours, kind: &str, patterns: &[&str]) {
     let Some(Outcome { violations, crossings: (to_ours, to_kazoos) }) = mix(ours, kind, patterns) else {
         return;
     };
-    assert_eq!(violations, 0, "{}: two inside at once", ours.strategy);
+    assert_eq!(violations, 0, "{}: two contenders held the lock at once", ours.strategy);
     assert!(to_ours >= crossings());
-    // Readers leave no trace, so kazoo sees only the handoffs from our writers.
+    // Readers leave no trace, so kazoo detects only the handoffs from our writers.
     let reads = ours.turns.contains(&Read);
     assert!(to_kazoos > 0 && (reads || to_kazoos + 1 >= crossings()), "{to_kazoos} handoffs to kazoo's side");
 }
@@ -69,12 +67,12 @@ fn our_kazoo_lock_and_pythons_exclude_each_other_with_extra_patterns() {
 }
 
 #[test]
-fn curators_mutex_and_a_kazoo_that_knows_its_names_exclude_each_other() {
+fn curators_mutex_and_kazoo_with_its_pattern_exclude_each_other() {
     assert_exclusion(&Ours::plain("curator-mutex"), "Lock", &["lock-"]);
 }
 
 #[test]
-fn gos_lock_and_a_kazoo_that_knows_its_names_exclude_each_other() {
+fn gos_lock_and_kazoo_with_its_pattern_exclude_each_other() {
     assert_exclusion(&Ours::plain("go-zookeeper"), "Lock", &["lock-"]);
 }
 
@@ -84,14 +82,14 @@ fn our_readers_and_writers_and_pythons_writers_exclude_each_other() {
 }
 
 #[test]
-fn kazoo_that_does_not_know_curators_names_violates_its_mutex() {
+fn kazoo_without_curators_pattern_violates_curators_mutex() {
     let ours = Ours { crossings: 100, ..Ours::plain("curator-mutex") };
     let Some(outcome) = mix(&ours, "Lock", &[]) else { return };
     assert!(outcome.violations > 0);
 }
 
 #[test]
-fn readers_that_do_not_know_kazoos_names_violate_its_writers() {
+fn readers_without_kazoos_pattern_violate_kazoos_writers() {
     let ours = Ours { crossings: 100, turns: &[Read], ..Ours::plain("curator-read-write") };
     let Some(outcome) = mix(&ours, "WriteLock", &[]) else { return };
     assert!(outcome.violations > 0);
@@ -133,8 +131,8 @@ fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for
         let second = Contender::of("kazoo-read-write", &scene).await.queue_up().await;
         // When the first writer leaves
         first.release(held).await.unwrap();
-        // Then neither is admitted before version 2.9: that reader waits for the last writer, even one behind
-        // it
+        // Then neither is admitted before version 2.9, where a reader waits for the last writer even if that
+        // writer is behind it
         if has_the_fault {
             runtime::sleep(SETTLE * 10).await;
             assert!(!kazoo.has_said("a in read"));

@@ -1,4 +1,4 @@
-//! Java's own Curator and this suite's `curator-mutex` ask each other to release, and do.
+//! Java's Curator and this suite's `curator-mutex` revoke each other's locks.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
@@ -43,7 +43,7 @@ fn javas_revoker_makes_our_holder_release() {
         let mut holder = Contender::with("curator-mutex", &params, &scene).await;
         let held = holder.acquire(Mode::Write).await.unwrap();
         let (mut java, _said) = java(&scene.lock, "ask");
-        assert!(holder.hold(LONG).await, "nobody asked");
+        assert!(holder.hold(LONG).await, "no revocation request");
         holder.release(held).await.unwrap();
         assert!(java.0.wait().unwrap().success());
     });
@@ -61,7 +61,7 @@ fn our_waiter_makes_javas_holder_release() {
         let begun = Instant::now();
         let mut waiter = Contender::with("curator-mutex", &mutex(&asks), &scene).await;
         let held = waiter.acquire_within(LONG, Mode::Write).await.unwrap();
-        // Then the waiter asks for the lock and is admitted, and no sooner
+        // Then the waiter requests revocation after its delay, and is admitted
         assert!(begun.elapsed() >= Duration::from_millis(200));
         assert!(waiter.kinds().contains(&"set_data"), "{:?}", waiter.kinds());
         assert_eq!(line(&mut said), "left");

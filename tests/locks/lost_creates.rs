@@ -71,7 +71,7 @@ impl Protected {
         // When its next creates have these fates
         fates.iter().for_each(|fate| proxy.strike(*fate, self.create, 1));
         one.acquire(Write).await.unwrap();
-        // Then a sync follows each, and only the nodes that were found exist
+        // Then a sync follows each create, and only nodes that the lock has found exist
         let sent = proxy.requests().split_off(before).into_iter().map(|request| request.kind);
         let of_interest: Vec<i32> = sent.filter(|kind| [self.create, SYNC].contains(kind)).collect();
         assert_eq!(of_interest, [self.create, SYNC].repeat(fates.len()), "{}, {fates:?}", self.name);
@@ -88,7 +88,7 @@ fn node_of_each_lost_create_is_searched_for_after_a_sync() {
     runtime::block_on(join_all(runs));
 }
 
-/// Applies a lost create, as a server that was paused does: the session is the same.
+/// Applies a lost create in the same session, as a paused server would do later.
 async fn apply_late(one: &Contender, first: &Sent) {
     let paths = first.path.split("; ").filter_map(|operation| match first.kind {
         RequestKind::Create => Some(operation),
@@ -118,13 +118,13 @@ fn create_applied_after_its_contender_created_another_node_blocks_no_contender()
             let held = one.acquire(Write).await.unwrap();
             one.release(held).await.unwrap();
             assert!(proxy.has_struck() && scene.nodes().await == 0, "{name}");
-            // When a server applies the first create now, and this contender and another both want the lock
+            // When a server applies the first create now, and two contenders request the lock
             let first = one.trace.borrow()[sent].clone();
             apply_late(&one, &first).await;
             assert!(scene.nodes().await > 0, "{name}");
             let other = Contender::with(name, &params, &scene).await.queue_up().await;
             let one = one.queue_up().await;
-            // Then both acquire it, and no node is left
+            // Then both contenders acquire the lock, and no node is left
             join(one.serve(), other.serve()).await;
             assert_eq!(scene.nodes().await, 0, "{name}");
         });
@@ -137,7 +137,7 @@ fn gos_client_searches_for_its_node_after_the_third_create_as_well() {
         let lost_thrice = [RequestLost, RequestLost, ReplyLost];
         let (scene, _, _one, ended) = acquire("go-zookeeper", &lost_thrice).await;
         assert_eq!((ended, scene.nodes().await), (Ok(()), 1));
-        // And if it finds no node, it sends no fourth create
+        // And without a node, the client sends no fourth create
         let (scene, proxy, _one, ended) = acquire("go-zookeeper", &[RequestLost; 3]).await;
         assert_eq!((ended, scene.nodes().await), (Err(Failure::ConnectionLoss.into()), 0));
         let creates = proxy.requests().iter().filter(|request| request.kind == CREATE2).count();

@@ -6,7 +6,7 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "what prepares a test may stop it at once, and what it measured is worth reading"
+    reason = "test setup may panic, and measurements are printed"
 )]
 
 mod acquire_endings;

@@ -1,4 +1,4 @@
-//! The open loop: arrivals come at their due times, and wait from then on.
+//! Open loops: each arrival comes at its due time and waits for the lock.
 
 use zklockbench_core::measure::{Growth, Measure, Slope};
 use zklockbench_core::verdict::Verdict;

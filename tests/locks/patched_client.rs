@@ -1,4 +1,4 @@
-//! What the patches of the vendored client change on the wire.
+//! Effects of the vendored client's patches on the wire.
 
 use std::time::Duration;
 

@@ -212,7 +212,7 @@ impl Contender {
     }
 }
 
-/// Puts each of these locks through the schedule, all at the same time.
+/// Runs all these locks concurrently under the random schedule.
 fn contest(entries: impl Iterator<Item = (&'static Entry, bool)>, wanted: u64) -> Vec<Rc<Contest>> {
     let seed = number("ZKLOCKBENCH_SEED", 1);
     runtime::block_on(async {

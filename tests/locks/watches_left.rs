@@ -1,5 +1,5 @@
-//! A watch that is set on a node that has already gone stays on the server if set by `exists`, and not by
-//! `getData`. The servers' own counts show this, and so do the results of a trial.
+//! `exists` leaves a watch on a node that is already gone, and `getData` does not. The servers' counts and a
+//! trial's results show this.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn predecessor_deleted_after_the_list_leaves_a_watch_with_exists_but_not_with_ge
             let (mut waiter, held) = waiter.over().await;
             assert_eq!(waiter.kinds(), ["create", "get_children", request, "get_children"]);
             assert_eq!(watches(connect) - before, left, "{watch}, while it holds");
-            // And the watch stays until the session ends, because that name never comes back
+            // And the watch stays until the session ends, because that node is never created again
             waiter.release(held.unwrap()).await.unwrap();
             assert_eq!(watches(connect) - before, left, "{watch}, after the release");
             waiter.die().await;
@@ -87,7 +87,7 @@ async fn results_report_watches_left_as_counted_by_the_servers() {
         let trial = trials::run_one_on(&local, &lines).await;
         figures::WATCHES_LEFT.of(&trial).unwrap()
     };
-    // Then exists sooner or later leaves watches on nodes that never come back, and getData leaves none
+    // Then exists eventually leaves watches on nodes that are never created again, and getData leaves none
     let (mut trials, mut by_exists, mut by_data) = (0, 0.0, 0.0);
     while by_exists == 0.0 && trials < 20 {
         by_exists += left("exists").await;

@@ -62,7 +62,7 @@ async fn curator_mutex_sends_an_exact_number_of_requests_of_each_kind() {
         assert_eq!(wire.apart.connects, wire.apart.closes);
         assert!(wire.other_requests.is_empty());
     }
-    // A waiter also reads the node before its own, and a release wakes one.
+    // A waiter also reads the node before its own, and a release wakes one waiter.
     assert!(queued.counted.requests.get(RequestKind::GetDataWatch) > 0);
     assert!(queued.by_release.is_some_and(|woken| woken > 0 && woken <= queued.counted.acquired));
 }

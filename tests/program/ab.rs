@@ -56,7 +56,7 @@ fn ab_with_two_blocks_stores_its_runs_and_is_inconclusive() {
             let hold = if run.turn == Turn::B { "20ms" } else { "2ms" };
             let is_told = |told: &String| told.contains("hold=") && told.contains(hold);
             assert!(stored.run.overrides.iter().any(is_told), "{:?}", stored.run.overrides);
-            assert!(!directory.join(&run.directory).join("charts").exists(), "nobody asked for charts");
+            assert!(!directory.join(&run.directory).join("charts").exists(), "charts were not requested");
             // And each value matches its trial, or its absence has a reason
             let trial = &stored.trials[0];
             let is_sound = trial.cut_short.is_none() && trial.health.invalid.is_none();
@@ -91,12 +91,11 @@ fn ab_with_two_blocks_stores_its_runs_and_is_inconclusive() {
 }
 
 #[test]
-fn ctrl_c_ends_run_and_servers_and_reports_the_finished_pairs_and_a_resume_continues() {
+fn ctrl_c_keeps_finished_pairs_and_a_resume_continues() {
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--b", "hold=4ms", "--data-dir", "data", "--json"];
     let child = bench.watch(&[&words[..], &["--blocks", "100"]].concat());
     eventually("a block has ended", Duration::from_secs(60), || child.has_said("[1/10"));
-    // A kill shortly afterwards would keep what was finished.
     eventually("the block is written", Duration::from_secs(10), || {
         only(bench.results()).join("ab.json").is_file()
     });
@@ -124,7 +123,7 @@ fn ctrl_c_ends_run_and_servers_and_reports_the_finished_pairs_and_a_resume_conti
     assert_eq!(resumed.ending, Ending::Complete, "{}", stderr(&output));
     assert_eq!((&resumed.blocks[..done], &resumed.resumed_after[..]), (&file.blocks[..], &[done][..]));
     assert!(resumed.blocks.len() > done);
-    // And the comparison is refused with another question
+    // And a resume with other options is refused
     let output = bench.output(&[&words[..], &["--a", "hold=9ms"]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("other options"), "{}", stderr(&output));
@@ -156,7 +155,7 @@ fn a_kill_ends_the_current_run_and_its_servers() {
 }
 
 #[test]
-fn another_binary_gets_only_options_that_it_knows_and_must_write_results() {
+fn another_binary_gets_only_supported_options_and_must_write_results() {
     // Given a binary that fails with a reason
     let bench = Bench::with(SHORT);
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\

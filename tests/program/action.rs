@@ -12,7 +12,7 @@ use crate::support::program::{executable, stderr, stdout};
 use crate::support::run_dirs;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// One server, one strategy, and two repetitions, of which no comparison can decide anything.
+/// One server, one strategy, and two repetitions, which are too few for any comparison.
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"10ms\"\n\
                      duration = \"1s\"\nrepetitions = 2\n[ensemble]\nservers = 1\n";
 
@@ -21,7 +21,7 @@ struct Repository {
     dir: tempfile::TempDir,
 }
 
-/// What a job did.
+/// Outcome of a job.
 #[derive(Debug, Default)]
 struct Job {
     /// Exit code of each command that ran, by the name of its step.
@@ -191,7 +191,7 @@ fn filled(text: &str, known: &BTreeMap<String, String>) -> String {
     let mut all = parts.next().unwrap().to_owned();
     for part in parts {
         let (name, rest) = part.split_once(" }}").unwrap();
-        all += known.get(name).unwrap_or_else(|| panic!("a runner does not know {name}"));
+        all += known.get(name).unwrap_or_else(|| panic!("unexpected expression {name}"));
         all += rest;
     }
     all
@@ -210,7 +210,7 @@ fn applies(condition: Option<&str>, known: &BTreeMap<String, String>, failed: bo
             match (part.split_once(" == "), part.split_once(" != ")) {
                 (Some((left, right)), _) => value(left) == value(right),
                 (_, Some((left, right))) => value(left) != value(right),
-                _ => panic!("{part} is no comparison"),
+                _ => panic!("{part} is not a comparison"),
             }
         }),
     }
@@ -267,13 +267,13 @@ fn each_step_of_the_action_passes_its_inputs_to_the_program() {
     let failed = push("main", "c3", "1", &[]);
     assert!(failed.failed() && failed.uploaded.len() == 2, "{failed:?}");
     assert_eq!((failed.outputs["exit-code"].as_str(), repository.cached()), ("1", 1));
-    // An undecided result fails, unless an input lets it pass
+    // An inconclusive result fails unless an input allows it
     assert!(push("feature", "c4", "4", &[]).failed());
     let undecided = push("feature", "c5", "4", &[("undecided", "pass")]);
     assert!(!undecided.failed() && undecided.log.contains("::warning title=zklockbench::"), "{undecided:?}");
     // Options with an unclosed quote are refused, not cut
     let cut = push("feature", "c6", "0", &[("options", "--contenders 5 'hold")]);
-    assert!(cut.failed() && cut.log.contains("a quote without its end"), "{cut:?}");
+    assert!(cut.failed() && cut.log.contains("an unclosed quote"), "{cut:?}");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn the_action_installs_a_release_without_building_and_refuses_a_changed_one() {
     let job = repository.push("feature", "c1", &[("version", "v1.2.3")]);
     assert!(installed(&job) == 0 && job.log.contains("released"), "{job:?}");
     repository.clean();
-    // A download that does not match its digest
+    // And a download that does not match its digest is refused
     executable(&repository.path("stubs/gh"), format!("{gh}echo more >>$name\n"));
     let job = repository.push("feature", "c2", &[("version", "v1.2.3")]);
     assert!(installed(&job) != 0 && !job.log.contains("released"), "{job:?}");

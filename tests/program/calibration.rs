@@ -28,7 +28,7 @@ fn a_quick_calibration_on_its_own_servers_matches_its_schema() {
     let stored = read_calibration(&dir).unwrap();
     assert_eq!(serde_json::to_value(&stored).unwrap(), printed["calibration"]);
     let calibration = stored.calibration;
-    assert!(calibration.ensemble.starts_cold, "as the tests want it");
+    assert!(calibration.ensemble.starts_cold, "tests start servers cold");
     assert!(calibration.floor.handoff.is_some() && calibration.synced_writes_per_s.is_some());
     assert_eq!((calibration.servers.len(), calibration.pairs.len()), (3, 9));
     assert!(dir.join("server-logs/server-3.log").is_file());
@@ -55,8 +55,8 @@ fn an_interrupted_calibration_leaves_no_node_and_no_result() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let child = bench.watch(&["calibrate", "--connect", &connect]);
-    eventually("it measures", Duration::from_secs(30), || child.has_said("measuring for 40 s"));
-    eventually("its node is there", Duration::from_secs(20), || !left_on(&connect).is_empty());
+    eventually("the calibration measures", Duration::from_secs(30), || child.has_said("measuring for 40 s"));
+    eventually("its node exists", Duration::from_secs(20), || !left_on(&connect).is_empty());
     std::thread::sleep(Duration::from_secs(1));
     signal(child.pid(), Signal::INT);
     let (code, said) = child.end();

@@ -43,20 +43,22 @@ fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
     );
     command.env("GITHUB_STEP_SUMMARY", bench.path("summary.md"));
     let run = bench.listen(command);
-    eventually("its address is told", Duration::from_secs(60), || {
+    eventually("the address is printed", Duration::from_secs(60), || {
         run.says_after("metrics at http://").is_some()
     });
     let address = run.says_after("metrics at http://").unwrap().replace("/metrics", "");
     // When a client requests metrics during the measurement
     let acquired = || sample(&get(&address, "/metrics")?, "zklockbench_acquisitions_total{");
-    eventually("acquisitions are told", Duration::from_secs(60), || {
+    eventually("acquisitions are reported", Duration::from_secs(60), || {
         acquired().is_some_and(|count| count > 0.0)
     });
     let first = acquired().unwrap();
     assert!(get(&address, "/").unwrap().starts_with("HTTP/1.1 404 "));
-    eventually("more of them", Duration::from_secs(10), || acquired().is_some_and(|count| count > first));
+    eventually("more acquisitions are reported", Duration::from_secs(10), || {
+        acquired().is_some_and(|count| count > first)
+    });
     let (code, said) = run.end();
-    // Then a gate that cannot be met fails it, and every output reports that. (On a machine too busy to measure, the
+    // Then an impossible gate fails the run, and every output reports that. (On a machine too busy to measure, the
     // gate is unknown, and so are the reports.)
     let (word, junit) = match code {
         Some(1) => ("failed", "failures=\"1\" errors=\"0\""),
@@ -108,7 +110,7 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
     assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
     let metrics = std::fs::read_to_string(bench.path("metrics.txt")).unwrap();
     eventually("Pushgateway answers", Duration::from_secs(30), || get(&address, "/metrics").is_some());
-    // When they are pushed as in a pipeline
+    // When the metrics are pushed as in a pipeline
     let mut stream = TcpStream::connect(&address).unwrap();
     let head = format!(
         "PUT /metrics/job/zklockbench HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
@@ -120,7 +122,7 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
     stream.read_to_string(&mut answer).unwrap();
     let shown = get(&address, "/metrics");
     drop(gateway);
-    // Then they are accepted, and Prometheus can read them there
+    // Then Pushgateway accepts the metrics and exposes them to Prometheus
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert!(sample(&shown.unwrap(), "zklockbench_run_info{").is_some_and(|value| value == 1.0));
 }
@@ -195,7 +197,7 @@ fn prometheus_stores_the_metrics_that_a_run_pushes() {
     {
         assert_eq!(value_of(name), sample(&written, &format!("{name}{{")), "{name}: {found:?}\n{written}");
     }
-    // And a receiver that refuses is an error
+    // And a receiver that refuses the metrics is an error
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
     let (_, said) =
         bench.ends(3, &format!("export '{example}' --metrics-push http://{address}/api/v1/write"));
@@ -228,7 +230,7 @@ fn a_used_port_or_unwritable_output_ends_a_run_before_anything_starts() {
 }
 
 #[test]
-fn a_run_that_cannot_start_leaves_no_green_file_of_an_earlier_run() {
+fn a_run_that_cannot_start_leaves_no_passing_report_of_an_earlier_run() {
     let bench = Bench::with(SHORT);
     std::fs::write(bench.path("junit.xml"), "<testsuites errors=\"0\"/>").unwrap();
     let home = ["--zookeeper-home", "nowhere", "--junit", "junit.xml", "--json"];

@@ -79,7 +79,7 @@ fn colours_follow_the_option_and_the_version_names_its_commit() {
 }
 
 #[test]
-fn the_variable_for_an_ensemble_yields_to_options_that_name_another() {
+fn ensemble_options_override_the_ensemble_variable() {
     let bench = Bench::new();
     for (options, expected) in [
         ("", "ensemble: existing, first.invalid:1"),
@@ -157,7 +157,7 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     std::fs::write(bench.path("trace.csv"), rows).unwrap();
     let shown = bench.shows("validate scenario.toml");
     assert!(shown.contains("as in trace.csv, 2 equally popular locks, for 1.25 s"), "{shown}");
-    // And a file of another program is read by columns that options name
+    // And options name the columns of another program's file
     let jmeter = "timeStamp,elapsed,label\n1700158623979,20,a\n1700158624979,30,b\n";
     std::fs::write(bench.path("trace.csv"), jmeter).unwrap();
     let said = bench.refuses("validate scenario.toml");
@@ -172,7 +172,7 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     assert!(said.contains("scenario.toml:6:"), "{said}");
 }
 
-/// A list for readers: no line wider than a terminal of 80 columns, and a row for each name.
+/// Checks a list: no line wider than a terminal of 80 columns, and a row for each name.
 fn is_list_of<'a>(text: &str, names: impl Iterator<Item = &'a str>) {
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest.is_some_and(|widest| widest <= 80), "{widest:?}:\n{text}");
@@ -255,7 +255,7 @@ fn every_fault_has_one_line_and_a_description_as_text_and_json() {
 }
 
 #[test]
-fn the_schema_is_json_and_knows_the_strategies() {
+fn the_schema_is_json_and_lists_the_strategies() {
     let bench = Bench::new();
     let text = bench.shows("schema");
     serde_json::from_str::<serde_json::Value>(&text).unwrap();
@@ -265,7 +265,7 @@ fn the_schema_is_json_and_knows_the_strategies() {
 }
 
 #[test]
-fn completions_and_the_manual_page_know_every_command() {
+fn completions_and_the_manual_page_list_every_command() {
     let bench = Bench::new();
     for typed in ["completions bash", "completions zsh", "completions fish", "man"] {
         let text = bench.shows(typed).replace('\\', "");
@@ -328,7 +328,7 @@ fn a_closed_pipe_is_not_an_error() {
 }
 
 #[test]
-fn the_stored_runs_lead_to_the_stored_decisions_on_the_articles() {
+fn the_stored_runs_reproduce_the_stored_decisions_on_the_articles() {
     // Given everything stored except the decisions
     let bench = Bench::new();
     let kept = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/results/articles"));
@@ -342,7 +342,7 @@ fn the_stored_runs_lead_to_the_stored_decisions_on_the_articles() {
         }
     }
     assert!(bytes <= 5_000_000, "{bytes} bytes are kept");
-    // When the claims are decided from it
+    // When the claims are decided from the stored runs
     let (_, said) = bench.ends(0, "articles articles --keep decisions.json");
     assert!(!said.contains("left out"), "{said}");
     // Then each decision equals the stored one, and is based on a stored run

@@ -23,8 +23,7 @@ hold = \"200ms\"
 duration = \"2s\"
 ";
 
-/// Each server fault once, one after the other. Docker may take seconds to isolate a container, so that fault comes
-/// last.
+/// Each server fault once, one after the other; isolation comes last, because Docker may take seconds for it.
 const FAULTS: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]
 contenders = 6
@@ -67,7 +66,7 @@ fn run(bench: &Bench, docker: &Docker, (scenario, file): (&Path, &Path), more: &
     command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).env("ZOOKEEPER_JVM_FLAGS", flags).output().unwrap()
 }
 
-/// A Compose file with one service that differs from what a server needs.
+/// A Compose file whose only service has these lines, with which no run is possible.
 fn file_with(bench: &Bench, lines: &[&str]) -> PathBuf {
     let path = bench.path("compose.yaml");
     let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
@@ -94,8 +93,8 @@ fn the_quick_scenario_runs_on_three_containers_and_removes_them() {
     // When the scenario runs
     let less = ["--contenders", "5", "--duration", "3s", "--repetitions", "1", "--set", "hold=\"100ms\""];
     let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
-    // Then no lock is violated, and the results state where it ran. While other tests run, the generator or the lock
-    // may be too slow to prove more.
+    // Then no lock is violated, and the results describe the ensemble. While other tests run, the generator
+    // or the lock may be too slow for more evidence.
     let (code, said) = ended(&output);
     assert!(matches!(code, Some(0 | 4)), "{said}");
     let stored = bench.stored();
@@ -215,7 +214,7 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
     bench.scenario(SHORT);
     let mut command = bench.command(&["run", "scenario.toml", "--compose", THREE]);
     let mut child = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).stderr(bench.log()).spawn().unwrap();
-    eventually("they start", Duration::from_secs(60), || bench.logged().contains("(project "));
+    eventually("the servers start", Duration::from_secs(60), || bench.logged().contains("(project "));
     signal(child.id(), Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130), "{}", bench.logged());
     assert_eq!(of_project(&project_in(&bench.logged())), [""; 0]);
@@ -229,7 +228,7 @@ fn a_partition_is_refused_with_a_reason_before_anything_starts() {
         Bench::with(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
     let said = bench.refuses(&format!("run scenario.toml --compose '{THREE}'"));
     assert!(said.contains("Docker cannot") && said.contains("use `isolate`"), "{said}");
-    assert!(!said.contains("containers of"), "something was made: {said}");
+    assert!(!said.contains("containers of"), "containers were created: {said}");
 }
 
 #[test]
@@ -247,7 +246,7 @@ fn a_host_without_docker_gets_an_error_that_names_what_is_missing() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("`docker version") && said.contains("docker.io"), "{said}");
     if std::process::Command::new("docker").arg("--version").output().is_err() {
-        skipped("there is no `docker` here whose daemon could be silent");
+        skipped("no `docker` command to test without its daemon");
         return;
     }
     // And a host whose daemon does not answer
@@ -286,7 +285,7 @@ fn a_wrong_compose_file_is_reported_with_a_remedy() {
         assert_eq!(code, Some(exit), "{lines:?}: {said}");
         assert!(words.iter().all(|word| said.contains(word)), "{lines:?}: {said}");
     }
-    // And an unavailable image: its name has a registry that does not exist.
+    // And so is an unavailable image, whose registry does not exist
     docker.zookeeper = "localhost:1/no-such-image".into();
     let (code, said) = ended(&run(&bench, &docker, (&bench.scenario(SHORT), Path::new(ONE)), &[]));
     assert_eq!(code, Some(3), "{said}");
@@ -320,7 +319,7 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     let results = bench.path("results").display().to_string();
     docker(&["cp", &format!("{container}:/zklockbench/results"), &results]);
     docker(&["rm", "--force", "--volumes", &container]);
-    // Then its results are there. While other tests run, its generator may have been too late for them to be valid.
+    // Then the results exist. While other tests run, a late generator may make them invalid.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
     let table = stdout(&output);
     assert!(table.contains("predecessor-watch"), "{table}");
@@ -355,7 +354,7 @@ fn debian() -> Option<String> {
     let found =
         std::env::var("DEBIAN_IMAGE").ok().or_else(|| made.lines().next().map(str::to_owned)).or(official);
     if found.is_none() {
-        skipped("there is no image of Debian here; scripts/base-image makes one");
+        skipped("no Debian image; create one with scripts/base-image");
     }
     found
 }

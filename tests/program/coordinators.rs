@@ -90,7 +90,7 @@ fn baton_and_count_in_java_keep_position_and_lock_when_replies_are_lost() {
 }
 
 #[test]
-#[ignore = "long: the same as of the built-in semaphore, by Java"]
+#[ignore = "long: Java's semaphore"]
 fn curators_semaphore_admits_as_many_contenders_as_leases() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };

@@ -84,7 +84,7 @@ fn are_found(lies: &[(&str, &str, &str)]) {
         );
         assert!(checked.seen(name).contains(why), "{how}: {}", checked.answer);
     };
-    // A check spends most of its time waiting.
+    // Checks run concurrently, because each spends most of its time waiting.
     for some in lies.chunks(4) {
         std::thread::scope(|scope| {
             let threads: Vec<_> = some.iter().map(|lie| scope.spawn(|| is_found(lie))).collect();
@@ -119,7 +119,7 @@ fn a_new_driver_in_python_passes_and_is_never_overwritten() {
 }
 
 #[test]
-#[ignore = "long: compiles them"]
+#[ignore = "long: compiles the drivers"]
 fn new_drivers_in_java_and_go_compile_and_pass() {
     let bench = Bench::new();
     if foreign::curator(&bench.path("cache")).is_some() {
@@ -166,9 +166,9 @@ fn checks_fail_drivers_that_lie() {
     are_found(&[
         ("has-no-modes", "ready", "`Lock` has no mode"),
         ("answers-anything", "messages", "an unknown request was answered with `ok`"),
-        ("grants-without-a-lock", "exclusion", "two inside at once"),
-        ("ignores-timeouts", "acquire timeout", "it did not answer within"),
-        ("hides-expiry", "lost session", "neither `expired` nor `lost` came"),
+        ("grants-without-a-lock", "exclusion", "two contenders held the lock at once"),
+        ("ignores-timeouts", "acquire timeout", "was not answered within"),
+        ("hides-expiry", "lost session", "neither `expired` nor `lost` was reported"),
         ("stays", "end of input", "still running 5s after its input ended"),
     ]);
 }
@@ -192,7 +192,7 @@ fn every_other_lie_fails_its_own_check() {
         ("ignores-cancel", "cancel", "the acquire was not answered"),
         ("does-not-close", "close", "although `close` was answered, its session still has"),
         ("does-not-flush", "messages", "did not answer"),
-        ("two-leases", "exclusion", "two inside at once"),
+        ("two-leases", "exclusion", "two contenders held the lock at once"),
         ("answers-twice", "exclusion", "is pending"),
         ("swaps-contenders", "exclusion", "belongs to session"),
         ("half-a-line", "exclusion", "not JSON"),
@@ -201,7 +201,7 @@ fn every_other_lie_fails_its_own_check() {
         ("dies", "exclusion", "exit status 7; its last output: out of memory"),
         ("floods", "exclusion", "events in a second"),
         ("keeps-late-grants", "acquire timeout", "although its wait had ended, its session still has"),
-        ("hides-its-new-session", "lost session", "without the new `session`"),
+        ("hides-its-new-session", "lost session", "without a new `session`"),
         ("tells-another-password", "lost session", "or its password is different"),
     ]);
 }
@@ -230,7 +230,7 @@ fn a_missing_driver_is_an_environment_error_and_a_wrong_lock_a_usage_error() {
     assert!(code == Some(2) && why.contains("did you mean `Lock`?"), "{why}");
 }
 
-/// A run with a lying driver's lock and one of the suite's own.
+/// A run with a lying driver's lock and a lock of the suite.
 struct Run {
     ended: Ended,
     trials: Vec<Trial>,

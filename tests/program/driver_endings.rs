@@ -1,4 +1,5 @@
-//! Ends of drivers' acquires and sessions: tries, nodes left beside the lock, and clients that avoid their proxy.
+//! Ends of drivers' acquires and sessions: tries, nodes left next to the lock, and clients that avoid their
+//! proxy.
 
 use zklockbench_core::measure::Outcome;
 use zklockbench_record::figures;
@@ -25,7 +26,7 @@ fn tries_of_drivers_get_a_free_lock_and_leave_a_held_one_without_a_node() {
         let [won, failed] = [Outcome::Acquired, Outcome::TimedOut].map(|outcome| outcomes.get(outcome));
         assert!(won > 5 && failed > 5, "{name}: {outcomes:?}");
         assert_eq!(trial.orphans, Some(0), "{name}: {:?}", trial.orphan_nodes);
-        // Only tries that were still in progress at the end
+        // Only tries that were still in progress at the end are unserved
         assert!(trial.unserved() <= 4, "{name}: {}", trial.unserved());
     }
 }

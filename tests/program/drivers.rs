@@ -40,7 +40,7 @@ pub fn mine(bench: &Bench, program: &str) -> String {
     format!("my={} my-lock.py", foreign::python().unwrap())
 }
 
-/// The same with a driver that lies.
+/// Like [`mine`], for a driver that lies.
 fn liar(bench: &Bench, program: &str) -> &'static str {
     std::fs::write(bench.path("liar.py"), program).unwrap();
     "liar=python3 liar.py"
@@ -146,13 +146,13 @@ fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
         let mut counted = file.counted.iter();
         &counted.find(|one| one.turn == turn && one.cell.contenders == contenders).unwrap().counting
     };
-    // Alone, every acquisition sends the same requests with either lock. The first one is left out, because Curator may
-    // create missing nodes in it.
+    // A lone contender sends the same requests with either lock, except in its first acquisition, in which Curator
+    // may create missing nodes.
     let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 1));
     assert_eq!(kinds(theirs), [("create", 1.0), ("delete", 1.0), ("get_children", 1.0)]);
     assert_eq!(kinds(theirs), kinds(ours));
-    // In a queue, too, except for a few acquisitions whose predecessor disappears before they read it, so that they
-    // list again.
+    // In a queue, too, except for a few acquisitions whose predecessor disappears too early, so that they list
+    // again.
     let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 5));
     assert_eq!(theirs.turns, CountedTurns::AfterTheFirst);
     for ((kind, theirs), (own_kind, ours)) in kinds(theirs).into_iter().zip(kinds(ours)) {
@@ -184,7 +184,7 @@ fn counts_of_one_repetition_decide_gates() {
     assert!(trials[0].counting.is_none());
     assert!(serde_json::to_value(trials[0].derived()).unwrap()["fan_out"].is_null());
     std::fs::remove_dir_all(ab::only(bench.results())).unwrap();
-    // Of several repetitions, only the first has it, and it decides the gate.
+    // Only the first of several repetitions has the count, which decides the gate.
     let shown = stdout(&run(&["--all"]));
     for gate in ["fan_out <= 1", "requests_per_acquisition < 10"] {
         assert!(shown.lines().any(|line| line.contains("passed") && line.contains(gate)), "{shown}");
@@ -195,7 +195,7 @@ fn counts_of_one_repetition_decide_gates() {
 }
 
 #[test]
-#[ignore = "long: each of Curator's locks in a JVM of its own"]
+#[ignore = "long: each of Curator's locks in its own JVM"]
 fn curators_own_locks_hold_when_driven() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
@@ -297,7 +297,7 @@ fn gos_lock_holds_when_driven_and_late_grants_are_reported() {
 }
 
 #[test]
-#[ignore = "long: servers and virtual machines started again and again"]
+#[ignore = "long: repeatedly starts servers and JVMs"]
 fn two_documented_client_defects_are_reproduced() {
     if foreign::python().is_none() {
         return;
@@ -352,7 +352,7 @@ fn two_locks_in_one_strategy_share_their_queue_and_exclude_each_other() {
 
 #[test]
 #[ignore = "long: Java and Python"]
-fn a_kazoo_that_knows_curators_names_waits_for_it_but_javas_curator_does_not_wait_for_kazoo() {
+fn kazoo_with_curators_pattern_waits_for_curator_but_curator_does_not_wait_for_kazoo() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
@@ -399,7 +399,7 @@ fn errors_in_a_driver_are_reported_before_anything_starts() {
 }
 
 #[test]
-fn a_trial_with_a_failed_driver_is_invalid_and_the_others_go_on() {
+fn a_trial_with_a_failed_driver_is_invalid_and_the_others_continue() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     let kazoo = std::fs::read_to_string(KAZOO).unwrap();
@@ -427,7 +427,7 @@ fn a_trial_with_a_failed_driver_is_invalid_and_the_others_go_on() {
     {
         let trial = trial_of(&trials, strategy);
         let why = trial.health.invalid.as_deref().unwrap_or_default();
-        assert!(why.contains(how) && why.contains("failed by itself"), "{strategy}: {why}");
+        assert!(why.contains(how) && why.contains("no fault caused"), "{strategy}: {why}");
         assert!(
             trial.measured.acquired() > 0 && !trial.is_violated() && trial.evidence.entries > 0,
             "{strategy}"
@@ -486,7 +486,7 @@ fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() 
     for text in [&shown, &stderr(&output), &read("summary.md"), &read("summary.json"), &page] {
         assert!(text.contains(MARKED), "{}", text.lines().take(40).collect::<Vec<_>>().join("\n"));
     }
-    // (The page also contains the scenario as written.) A label may be wrapped in the table.
+    // The page also contains the scenario as written. In the table, a label may be wrapped.
     assert_eq!(shown.matches("files:Flock").count(), shown.matches("files:Flock (not").count(), "{shown}");
     let summary = read("summary.md");
     assert_eq!(summary.matches("files:Flock").count(), summary.matches(MARKED).count(), "{summary}");
@@ -568,7 +568,7 @@ fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
     let started = format!("kazoo=sh -c 'echo started >> started; exec {python} {KAZOO}'");
     let run = |strategy: &str| {
         let scenario = format!("name = \"shared\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
-        // Counting would start as many processes again.
+        // Counting would start the same number of processes again.
         let output = bench.run_with(&[&started], &scenario, &NOT_COUNTED);
         // On a busy host, the verdict may be unknown.
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
@@ -577,7 +577,8 @@ fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
         std::fs::remove_file(bench.path("started")).unwrap();
         std::fs::remove_dir_all(bench.results().pop().unwrap()).unwrap();
         let shared = trial.driver.unwrap();
-        // One process was started to read the description. An invalid trial that is rerun starts as many again.
+        // One process was started to read the description. An invalid trial that is rerun starts the same
+        // number again.
         let started = count - 1;
         assert!(started > 0 && started.is_multiple_of(shared.processes), "{started}: {}", stderr(&output));
         (trial.spec.strategy.label, shared.processes, shared.contenders_each)
@@ -598,7 +599,7 @@ fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
 const ENCRYPTS: &str = include_str!("../data/drivers/encrypts.py");
 
 #[test]
-#[ignore = "long: servers and virtual machines started again and again"]
+#[ignore = "long: repeatedly starts servers and JVMs"]
 fn drivers_encrypt_their_connections_as_the_suite_does() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();

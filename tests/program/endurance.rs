@@ -78,9 +78,9 @@ fn every_lock_holds_under_every_fault() {
         for fault in &trial.faults {
             assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
         }
-        assert_eq!(trial.violation_count, 0, "{name}: entries beside another, as believed");
-        let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs tell nothing"));
-        // The client library's own lock is compared only by times while it holds: it is read only if it does not.
+        assert_eq!(trial.violation_count, 0, "{name}: overlapping holds, as observed by contenders");
+        let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs show no order"));
+        // The client library's lock exposes no zxids, so its acquisitions are compared by time.
         let compared = if name == "crate-lock" { order.checked } else { order.checked_by_zxid };
         assert!(compared > 0 && order.too_early == 0 && order.overlaps == 0, "{name}: {order:?}");
         assert!(trial.stuck.is_empty(), "{name}: {:?}", trial.stuck);

@@ -91,7 +91,7 @@ impl Drop for Slurm {
     }
 }
 
-/// First of as many consecutive ports as Slurm needs, which are probably free.
+/// First of enough consecutive ports for Slurm, which are probably free.
 fn ports() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port().min(60_000) / 10 * 10
@@ -233,7 +233,7 @@ fn the_job_manifest_matches_the_schema_of_kubernetes() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("docker/job.yaml");
     let output = validate(&manifest);
     assert!(output.status.success(), "{}", stderr(&output));
-    // And a mistake would be found
+    // And a wrong manifest is rejected
     let text = std::fs::read_to_string(manifest).unwrap().replace("parallelism: 4", "parallel: 4");
     std::fs::write(bench.path("wrong.yaml"), text).unwrap();
     assert!(!validate(&bench.path("wrong.yaml")).status.success());

@@ -13,7 +13,7 @@ fn niceness(process: u32) -> Vec<i64> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let of = |thread: std::io::Result<std::fs::DirEntry>| {
         let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
-        // After the name, which may contain spaces, it is the 17th field.
+        // The nice value is the 17th field after the name, which may contain spaces.
         stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
     };
     threads.filter_map(of).collect()
@@ -43,7 +43,7 @@ async fn one_server_runs_alone_and_grants_sessions_of_a_second() {
     let local = ensemble::start(1).await;
     assert_eq!(states(&local.addresses()).await, ["standalone"]);
     let target = Target { connect: local.connect(), access: Access::default() };
-    // Opening the first session on a new server may take longer than such a short session lives.
+    // Opening the first session on a new server may take longer than this session timeout.
     let opened = async {
         loop {
             if let Ok(client) = target.client(Duration::from_secs(1)).await {
@@ -129,7 +129,7 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
     assert_eq!(bench.shows("ensemble up --servers 3"), up);
     bench.ends(3, "ensemble up --servers 1");
-    // Or the program reports why the ensemble is not the requested one
+    // And a request for a different ensemble is refused with the reason
     bench.shows("ensemble up --data-dir data");
     let (_, elsewhere) = bench.ends(3, "ensemble up --data-dir /");
     assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");
@@ -140,7 +140,7 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
     bench.shows("run scenario.toml --no-progress");
     assert_eq!(bench.stored().run.ensemble.kind, "kept");
     let (_, cleaned) = bench.ends(0, &format!("clean --connect '{}'", up.trim()));
-    assert!(cleaned.contains("no run left anything behind"), "{cleaned}");
+    assert!(cleaned.contains("no leftovers found"), "{cleaned}");
     // When the ensemble is stopped, nothing is left of it
     bench.shows("ensemble down");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());

@@ -96,7 +96,7 @@ fn a_missing_chroot_is_created_on_request_and_stays() {
     // Then the run takes place there, and leaves only the chroot
     went_through(&output);
     assert!(exists(&connect, "/team/locks") && !exists(&connect, "/team/locks/zklockbench"));
-    // And if it already exists, that is no error
+    // And an existing chroot is no error
     let output = run(&bench, &chroot, &["--create-chroot", "--run-id", "again"]);
     went_through(&output);
 }
@@ -143,7 +143,7 @@ fn an_unreachable_ensemble_is_reported_at_once() {
 #[test]
 fn an_impossible_connect_string_ends_the_program_at_once() {
     let bench = Bench::new();
-    // As long as an argument can be
+    // Close to the maximum length of an argument
     let long = "zk:2181,".repeat(15_000);
     for connect in [long.as_str(), "zk\u{1b}[31m:2181", "zk:2181/\u{1b}]0;title\u{7}", "zk:2181/a/../b"] {
         let begin = Instant::now();

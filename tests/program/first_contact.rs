@@ -96,7 +96,7 @@ fn a_name_with_three_addresses_is_three_servers() {
     let words =
         ["-m", "sh", "-c", mount, "sh", program, "run", "scenario.toml", "--no-floor", "--connect", connect];
     let output = bench.command_of("unshare", &words).output().unwrap();
-    // Then all three have sessions, and the run reports what is unknown
+    // Then all three have sessions, and the run reports that counters are missing
     went_through(&output);
     let said = stderr(&output);
     assert!(said.contains(&format!("3 servers: {} (", addresses[0])) && said.contains("(leader)"), "{said}");
@@ -113,7 +113,7 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
     let (_server, address) = alone("tickTime=60000\nmaxClientCnxns=12\n4lw.commands.whitelist=*\n");
     let bench = Bench::with(&format!("{SCENARIO}session_timeout = \"5s\"\n"));
     let run = format!("run scenario.toml --connect {address} --no-floor");
-    // When a run has as many contenders as it accepts connections, and one for itself
+    // When a run needs one connection more than the server accepts
     let begin = Instant::now();
     let (_, said) = bench.ends(3, &format!("{run} --contenders 12"));
     assert!(begin.elapsed() < Duration::from_secs(10), "{said}");
@@ -122,7 +122,7 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
         "{said}"
     );
     assert!(bench.results().is_empty());
-    // When a run has few enough
+    // When a run has fewer contenders
     let output = bench.typed(&run).output().unwrap();
     // Then the granted timeout is reported before the trials and in the results
     went_through(&output);

@@ -83,7 +83,7 @@ fn run_exits_with_the_verdict_of_its_gates() {
     }
     if let Some((shown, _)) = ends(4, &bench, "compared", &["--baseline", "baselines"]) {
         assert!(shown.contains("Against the baseline:") && shown.contains(Outcome::NO_REGRESSION), "{shown}");
-        // Under its final name, not under the hidden one that it had while it was judged
+        // The run has its final name, not the hidden name that it had while it was judged
         assert!(shown.contains("New: results/compared ("), "{shown}");
     }
     // A plain directory of runs is also a baseline: the newest comparable run counts

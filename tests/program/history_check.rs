@@ -89,7 +89,7 @@ fn a_violation_has_a_timeline_as_text_page_and_json() {
     assert_eq!(timeline["summary"], told);
     assert_eq!(timeline["together_us"], 4_500);
     assert_eq!(timeline["steps"].as_array().unwrap().len(), 10);
-    assert_eq!(json["events"], 8, "traces are no events that decide");
+    assert_eq!(json["events"], 8, "traces do not count as events");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn memory_does_not_grow_with_the_length_of_a_history() {
         let output = alone.args([name, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
         println!("{}", stdout(&output));
         assert!(output.status.success(), "{}", stderr(&output));
-        assert!(stdout(&output).contains(" lines/s, "), "it was not run");
+        assert!(stdout(&output).contains(" lines/s, "), "the test did not run");
         return;
     }
     let bench = Bench::new();

@@ -87,7 +87,7 @@ fn restart_with_defaults(bench: &Bench, connect: &str) {
 }
 
 #[test]
-#[ignore = "long: three servers of its own, for half a minute"]
+#[ignore = "long: three dedicated servers for half a minute"]
 fn server_faults_by_host_commands_are_proved_with_srvr_alone() {
     let bench = Bench::with(SCENARIO);
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);

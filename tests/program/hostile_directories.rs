@@ -1,4 +1,4 @@
-//! Directories from elsewhere: every reader refuses their errors at once, with the file's name, and with little memory.
+//! Damaged directories: every reader refuses them at once, with the file's name, and with little memory.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use crate::support::run_dirs::{self, change, sha256};
 const WITHIN: Duration = Duration::from_secs(1);
 const MOST_KB: u64 = 100_000;
 
-/// For a run that is compared with such a directory.
+/// Scenario of a run that is compared with a hostile directory.
 const SCENARIO: &str = "name = \"quick\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n";
 
 type Damage = fn(&Path);
@@ -26,7 +26,7 @@ type Damage = fn(&Path);
 /// Damage to a valid run, and the file that the error must name.
 const HOSTILE: [(&str, &str, Damage); 18] = [
     ("run.json is a link to an endless device", "run.json", |dir| endless(&dir.join("run.json"))),
-    ("run.json is a pipe into which nobody writes", "run.json", |dir| pipe(&dir.join("run.json"))),
+    ("run.json is a pipe without a writer", "run.json", |dir| pipe(&dir.join("run.json"))),
     ("run.json pretends to have a terabyte", "run.json", |dir| hollow(&dir.join("run.json"))),
     ("a trial is a link to an endless device", "000.json", |dir| endless(&dir.join("trials/000.json"))),
     ("a trial's histograms are a pipe", "000.hlog", |dir| pipe(&dir.join("trials/000.hlog"))),
@@ -86,8 +86,7 @@ fn every_reader_refuses_every_hostile_directory_within_a_second() {
         let dir = dir.to_str().unwrap();
         bench.scenario(SCENARIO);
         let run = ["run", "scenario.toml", "--baseline", dir];
-        // All readers use the same code, so each damage is read by a third of them, and the next damage by another
-        // third.
+        // All readers share their code, so only a third of them read each directory, in rotation.
         let readers = readers(dir).into_iter().chain([run.to_vec()]).enumerate();
         for (_, arguments) in readers.filter(|(number, _)| depth::is_long() || (number + at) % 3 == 0) {
             // When the directory is read

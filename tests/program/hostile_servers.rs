@@ -13,13 +13,12 @@ use crate::support::program::{Bench, eventually, measured, stderr};
 const SCENARIO: &str =
     "name = \"short\"\nstrategies = [\"baton\"]\ncontenders = 2\nhold = \"2ms\"\nduration = \"500ms\"\n";
 const MOST_KB: u64 = 100_000;
-/// Length of a frame of two gigabytes, which the zeros after it never fill.
+/// Length prefix of a frame of two gigabytes that never arrives in full.
 const TWO_GIGABYTES: [u8; 4] = i32::MAX.to_be_bytes();
 /// Xids of frames that are not answers, and the opcode of a request for a list.
 const PING: i32 = -2;
 const NOTIFICATION: i32 = -1;
 
-/// A lie of a server.
 #[derive(Debug, Clone, Copy)]
 enum Lie {
     /// Answers anything with two gigabytes.
@@ -173,7 +172,7 @@ fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
 #[test]
 fn a_server_that_announces_two_gigabytes_is_refused_by_the_limits_name() {
     let bench = Bench::with(SCENARIO);
-    let announced = "the server announced a reply of 2147483647 bytes, and more than 16 MiB are not read";
+    let announced = "the server announced a reply of 2147483647 bytes, over the limit of 16 MiB";
     for (lie, told) in [
         (Lie::Everywhere, announced),
         (Lie::OfReplies, announced),
@@ -338,7 +337,7 @@ fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
     // And when the user names it, the identity is sent there
     let mut command = bench.command(&["clean", "--connect", &address]);
     let mut running = command.env("ZKLOCKBENCH_AUTH", "bench:hunter2").spawn().unwrap();
-    eventually("the identity has come", Duration::from_secs(20), || {
+    eventually("the identity arrives", Duration::from_secs(20), || {
         heard.lock().unwrap().windows(13).any(|bytes| bytes == b"bench:hunter2")
     });
     running.kill().unwrap();

@@ -122,7 +122,7 @@ fn a_users_release_is_installed_from_a_tarball_or_directory_and_can_be_replaced(
     let release = tarball(&machine, &[JAR]);
     let said = stderr(&machine.install(&["--zookeeper", release.to_str().unwrap()], "no"));
     let link = machine.path("state/zookeeper");
-    assert!(said.contains("ZooKeeper 3.9.4 from now on") && said.contains("digest"), "{said}");
+    assert!(said.contains("local servers now use ZooKeeper 3.9.4") && said.contains("digest"), "{said}");
     assert!(link.join("lib/zookeeper-3.9.4.jar").is_file(), "{said}");
     // Then ZooKeeper is no longer missing
     assert!(!said.contains("ZooKeeper's jars"), "{said}");
@@ -136,7 +136,7 @@ fn a_users_release_is_installed_from_a_tarball_or_directory_and_can_be_replaced(
     std::fs::remove_dir_all(&other).unwrap();
     let gone = machine.install(&[], "no");
     assert_eq!(gone.status.code(), Some(3));
-    assert!(stderr(&gone).contains("the release that was installed is gone"), "{}", stderr(&gone));
+    assert!(stderr(&gone).contains("the installed release is gone"), "{}", stderr(&gone));
 }
 
 #[test]
@@ -167,5 +167,5 @@ fn a_wrong_or_modified_tarball_is_refused() {
     }
     std::fs::write(machine.path("release.tar"), "not one").unwrap();
     std::fs::remove_file(machine.path("release.tar.sha512")).unwrap();
-    refused(&machine, &release, "no tarball");
+    refused(&machine, &release, "not a valid tarball");
 }

@@ -52,7 +52,7 @@ impl Made {
         Self { processes, sockets, interface: interface(bench) }
     }
 
-    /// Names of what still exists.
+    /// Names of everything that still exists.
     fn left(&self, bench: &Bench) -> Vec<String> {
         let processes = family(bench).into_iter().map(|pid| format!("process {pid}"));
         let sockets = (&listening() & &self.sockets).into_iter().map(|socket| format!("socket {socket}"));
@@ -91,8 +91,8 @@ fn listening() -> BTreeSet<u64> {
     fields.filter(|fields| fields.get(3) == Some(&"0A")).filter_map(|fields| fields[9].parse().ok()).collect()
 }
 
-/// The interface that leads to a bench's servers, if they have their own network; its number is in their addresses.
-/// Also its index, which no later interface gets.
+/// The interface to a bench's servers, if they have their own network, whose number is in their addresses.
+/// Also returns the interface's index, which is never reused.
 fn interface(bench: &Bench) -> Option<(String, String)> {
     let data = std::fs::read_dir(bench.path("data")).ok()?.flatten();
     let configurations = data.map(|entry| std::fs::read_to_string(entry.path().join("server-1/zoo.cfg")));
@@ -109,7 +109,7 @@ fn index_of(interface: &str) -> Option<String> {
     std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("ifindex")).ok()
 }
 
-/// Starts a run with that fault, and kills it when the fault is in effect (or, if it ends by itself, in progress).
+/// Starts a run with that fault, and kills it when the fault is in effect (or in progress, if it is momentary).
 /// Checks that no process survives. Returns everything that the run created.
 fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
     bench.scenario(&broken_by(card));
@@ -167,7 +167,7 @@ fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
             assert_eq!(entries(&bench.path("data")).len(), 1, "{}", card.name);
             assert_eq!(entries(&bench.path("results")).len(), 1, "{}", card.name);
         }
-        // When a run may complete
+        // When a run is not killed
         bench.scenario(QUICK);
         let output = bench.output(&["run", "scenario.toml", "--data-dir", "data"]);
         // Then the run passes, and only its results exist
@@ -205,7 +205,7 @@ fn nodes_of_killed_runs_end_with_their_sessions_and_clean_removes_the_roots() {
     // Given that each has left its root and, until their sessions end, the nodes of some contenders
     let roots: BTreeSet<String> = left_on(&connect).into_iter().map(|run| run.run_id).collect();
     assert_eq!(roots, kinds.iter().map(|card| card.name.to_owned()).collect());
-    eventually("the nodes go with their sessions", Duration::from_secs(60), || {
+    eventually("the nodes end with their sessions", Duration::from_secs(60), || {
         left_on(&connect).iter().all(|run| run.ephemeral == 0)
     });
     // When `clean` removes them

@@ -39,7 +39,7 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     let bench = Bench::with(KNOWN);
     let run = bench.typed(&format!("run scenario.toml --connect {connect} --out known")).output();
     went_through(&run.unwrap());
-    // When a plan is made from it and verified for two seconds
+    // When a plan is made from that run and verified for two seconds
     let verified = format!("--from known --verify --verify-for 2s --connect {connect} --json");
     // Then the objective is met, or the host was too slow to decide
     let printed = answered(&asked(&bench, &verified));
@@ -175,7 +175,7 @@ fn an_interrupt_during_the_verification_keeps_the_answer() {
         let mut logs = bench.results().into_iter().flat_map(|plan| logs(&plan).collect::<Vec<_>>());
         logs.any(|entry| entry.file_name().to_str().is_some_and(is_its_log))
     };
-    eventually("it verifies", Duration::from_secs(60), verifies);
+    eventually("the verification begins", Duration::from_secs(60), verifies);
     std::thread::sleep(Duration::from_secs(1));
     // When the plan is interrupted
     signal(child.id(), Signal::INT);
@@ -243,7 +243,7 @@ fn a_plan_for_returning_clients_is_verified_by_that_load() {
     let plan = &printed["plan"];
     let answer = &plan["answers"][0];
     assert!(answer["headroom"]["clients"].as_u64().is_some_and(|clients| clients >= 10), "{answer}");
-    // Clients that hold for a tenth of their time, and wait for each other: without waits, 79 per second
+    // Each client holds for a tenth of its time; without waits, that would be 79 acquisitions per second
     let throughput = answer["prediction"]["throughput"]["middle"].as_f64().unwrap();
     assert!((40.0..79.0).contains(&throughput), "{throughput}");
     let verified = &plan["verifications"][0]["figures"];

@@ -171,8 +171,7 @@ const BLOCK: usize = 16;
 /// Largest difference in a block's brightness, out of 255, that is invisible at a glance.
 const SAME: u8 = 32;
 
-/// Brightness of each block of a picture: fine enough to show that something is missing, cut off or moved, too coarse
-/// to show how a browser smooths its letters.
+/// Brightness of each block of a picture. Blocks show missing or moved parts, but not how letters are smoothed.
 #[derive(PartialEq, Eq)]
 struct Glance {
     columns: usize,

@@ -42,7 +42,7 @@ fn undisturbed() -> BTreeMap<usize, Identity> {
     TrialPlan::of(&parsed.scenario).trials.iter().map(identity).collect()
 }
 
-/// Makes an attempt at each of the points, a few at a time, each with its own random numbers.
+/// Runs an attempt at each point, a few concurrently, each with its own random numbers.
 fn at_each_point(attempt: impl Fn(&mut ChaCha8Rng) + Sync) {
     const AT_ONCE: usize = 4;
     let given = std::env::var("ZKLOCKBENCH_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -115,7 +115,7 @@ fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &
 /// Resumes the run until it is complete, and checks that the result equals that of an undisturbed run.
 fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     let Some(dir) = directory(parent) else { return };
-    // The run is given by its final name, wherever its directory is
+    // Resume by the run's final name, even if its directory still has another name
     let name = parent.join(NAME);
     let words = [&["run", "--resume", name.to_str().unwrap()], more].concat();
     let output = bench.output(&words);
@@ -139,7 +139,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     assert!(all.values().all(|trial| trial.cut_short.is_none()));
     for trial in there {
         let now = all[&trial.spec.index];
-        assert_eq!(now.started_at, trial.started_at, "trial {} was made again", trial.spec.index);
+        assert_eq!(now.started_at, trial.started_at, "trial {} was rerun", trial.spec.index);
     }
     // Each trial belongs to one segment, and has one row
     if !stored.run.segments.is_empty() {
@@ -187,13 +187,13 @@ fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng) + Sync) {
             let (after, beyond) = (random.random_range(there.len()..=trials), random.random_range(0..400));
             until(&child, &parent, after, Duration::from_millis(beyond));
             let before = recorded(&parent);
-            // The run may have ended in the meantime, which is also a valid point.
+            // The run may already have ended, which is also a valid point.
             cut_short(child.pid(), random);
             let (_, said) = child.end();
             there = kept(&bench, &parent, &before, &said);
         }
         let mut of_connect = vec!["--no-floor"];
-        // The record states where it is
+        // Resuming works with and without --connect, because the record contains the address
         if random.random() {
             of_connect.extend(["--connect", &connect]);
         }
@@ -283,17 +283,17 @@ fn a_run_is_resumed_by_one_process_with_its_original_options() {
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(why), "{words:?}: {}", stderr(&output));
     };
-    // While it is in progress, and with options that would change the measurement
+    // A resume is refused during the run, and later with options that would change the measurement
     refused(&[], "is in use");
     signal(child.pid(), Signal::KILL);
     child.end();
-    refused(&["--seed", "7"], "leave out the options that change its scenario");
-    refused(&["--set", "hold=9ms"], "leave out the options that change its scenario");
+    refused(&["--seed", "7"], "remove the options that change it");
+    refused(&["--set", "hold=9ms"], "remove the options that change it");
     refused(&["--threads", "3"], "cannot be used with");
     refused(&["--connect", "127.0.0.1:1"], "the run was on");
     refused(&["--compose", "x.yaml", "--connect", &connect], "cannot be used with");
     refused(&["--tls"], "add --connect");
-    // And an error about its name suggests resuming it
+    // And the error for a taken name suggests a resume
     let taken = bench.output(&[&first[..], &at].concat());
     assert!(stderr(&taken).contains("zklockbench run --resume"), "{}", stderr(&taken));
 
@@ -324,7 +324,7 @@ fn clean_notices_that_the_sessions_of_a_killed_run_are_gone() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(SCENARIO);
     let child = bench.watch(&["run", "scenario.toml", "--run-id", NAME, "--connect", &connect]);
-    eventually("it shows that it is alive", LONG, || {
+    eventually("the run shows that it is alive", LONG, || {
         left_on(&connect).iter().any(|run| run.shows_life && run.ephemeral > 0)
     });
     // While the run is alive, its nodes are kept
@@ -333,7 +333,7 @@ fn clean_notices_that_the_sessions_of_a_killed_run_are_gone() {
     signal(child.pid(), Signal::KILL);
     child.end();
     // And the nodes are removed as soon as the run's sessions have ended, not ten minutes later
-    eventually("clean removes it", Duration::from_secs(40), || {
+    eventually("clean removes the nodes", Duration::from_secs(40), || {
         bench.output(&["clean", "--connect", &connect, "--all"]);
         left_on(&connect).is_empty()
     });

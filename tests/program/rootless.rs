@@ -117,14 +117,14 @@ fn a_signal_stops_a_rootless_run_in_order_and_a_kill_leaves_no_server() {
     }
     for (sent, code) in [(Signal::TERM, Some(130)), (Signal::KILL, None)] {
         let suite = ordinary.watch();
-        eventually("it takes effect", Duration::from_secs(120), || suite.has_said("took effect on"));
+        eventually("the fault takes effect", Duration::from_secs(120), || suite.has_said("took effect on"));
         assert_eq!(ordinary.bench.servers().len(), 3);
         signal(suite.pid(), sent);
         let (ended, said) = suite.end();
         assert_eq!(ended, code, "{said}");
         eventually("no server is left", Duration::from_secs(20), || ordinary.bench.servers().is_empty());
     }
-    // The results of the first run exist, those of the second do not.
+    // The first run has results, and the second has none.
     assert_eq!(ordinary.bench.results().len(), 1);
 }
 
@@ -136,14 +136,14 @@ impl Forbidden {
         let here = std::fs::read_link("/proc/self/ns/user").unwrap();
         let made = Self(Command::new("unshare").args(["--user", "sleep", "600"]).spawn().unwrap());
         let there = || std::fs::read_link(format!("/proc/{}/ns/user", made.0.id())).unwrap();
-        eventually("it is there", Duration::from_secs(10), || there() != here);
+        eventually("the namespace exists", Duration::from_secs(10), || there() != here);
         for map in ["uid_map", "gid_map"] {
             std::fs::write(format!("/proc/{}/{map}", made.0.id()), "0 0 65536").unwrap();
         }
         made
     }
 
-    /// Runs the program as the user `nobody` in there.
+    /// Runs the program as the user `nobody` in that namespace.
     fn run(&self, ordinary: &Ordinary, arguments: &[&str]) -> Output {
         let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && \
                       exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";

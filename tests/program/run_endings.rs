@@ -30,7 +30,7 @@ ensemble = { servers = 1 }
 
 #[test]
 fn a_full_data_directory_is_named_as_the_cause() {
-    // At the start, and while the servers warm up.
+    // The disk is full at the start, or while the servers warm up.
     for size in ["8k", "300k"] {
         let bench = Bench::with(&LONG.replace("50ms", "0s"));
         let Some(disk) = SmallDisk::mount(bench.path("small"), size) else { return };
@@ -81,7 +81,7 @@ fn is_partial(bench: &Bench) {
     let stored = bench.stored();
     let trial = &stored.trials[0];
     assert!(trial.cut_short.is_some());
-    assert!(trial.measured.acquired() > 0, "what was measured is kept");
+    assert!(trial.measured.acquired() > 0, "the measurements were lost");
     let summary = std::fs::read_to_string(bench.results()[0].join("summary.csv")).unwrap();
     assert!(summary.contains("partial"), "{summary}");
 }
@@ -89,7 +89,7 @@ fn is_partial(bench: &Bench) {
 #[test]
 fn a_normal_end_leaves_complete_results_and_no_server() {
     let bench = Bench::with(SHORT);
-    // Warming up is most of its cost, and each server's share of that is the same.
+    // Warming up takes most of the time, and as long for each server, so one server is enough.
     let servers = depth::of("1", "3");
     let mut command = bench.typed(&format!("run scenario.toml --data-dir data --servers {servers}"));
     command.env_remove("ZKLOCKBENCH_COLD").env_remove("ZKLOCKBENCH_NO_CHARTS");
@@ -143,7 +143,7 @@ fn a_second_ctrl_c_stops_at_once() {
     let bench = Bench::new();
     let child = measuring(&bench);
     signal(child.pid(), Signal::INT);
-    eventually("it stops in order", Duration::from_secs(10), || {
+    eventually("the run begins to stop", Duration::from_secs(10), || {
         child.has_said("Press Ctrl-C again to abort")
     });
     let begin = Instant::now();
@@ -159,11 +159,11 @@ fn a_full_disk_loses_neither_finished_trials_nor_the_table() {
     let Some(disk) = SmallDisk::mount(bench.path("small"), "160k") else { return };
     // (Charts and page fill the disk.)
     let output = bench.drawn(&["run", "scenario.toml", "--data-dir", "data", "--out", "small"]);
-    let run = std::fs::read_dir(&disk.0).unwrap().flatten().next().expect("the run is there").path();
+    let run = std::fs::read_dir(&disk.0).unwrap().flatten().next().expect("no run directory").path();
     let read = bench.output(&["check", run.to_str().unwrap()]);
     let said = stderr(&output);
     assert!(said.contains("No space left on device"), "{said}");
-    assert!(stdout(&output).contains("results: "), "the table is there: {said}");
+    assert!(stdout(&output).contains("results: "), "the table is missing: {said}");
     assert_ne!(read.status.code(), Some(2), "{}", stderr(&read));
 }
 
@@ -181,7 +181,7 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
 #[test]
 fn a_lost_ensemble_ends_the_run_with_an_error_and_partial_results() {
     let bench = Bench::new();
-    // Servers that the run started do not come back, so it does not wait for sessions to end.
+    // The run's own servers never come back, so the run does not wait for sessions to end.
     let child = measuring_with(&bench, &LONG.replace("4s", "30s"));
     let begin = Instant::now();
     for pid in bench.servers() {
@@ -200,7 +200,7 @@ fn an_interrupted_run_on_a_foreign_ensemble_leaves_no_node() {
     let bench = Bench::with(LONG);
     let child =
         bench.listen(bench.typed(&format!("run scenario.toml --connect {connect} --run-id interrupted")));
-    eventually("its node is there", Duration::from_secs(20), || !left_on(&connect).is_empty());
+    eventually("its node exists", Duration::from_secs(20), || !left_on(&connect).is_empty());
     std::thread::sleep(Duration::from_secs(2));
     signal(child.pid(), Signal::INT);
     assert_eq!(child.end().0, Some(130));

@@ -62,7 +62,7 @@ fn sessions_of_the_suite_and_of_drivers_authenticate_by_sasl() {
     }
     assert!(faults(&bench).iter().all(|(_, proved, _)| *proved), "{:?}", faults(&bench));
     assert_secret_is_in_no_file_of(&bench.path("results"));
-    // And no node is left, as another command sees with the password from a file.
+    // And another command, with the password from a file, finds no node.
     std::fs::write(bench.path("password"), format!("{PASSWORD}\n")).unwrap();
     let words = [
         "clean",
@@ -109,7 +109,7 @@ fn sasl_password_goes_only_to_an_ensemble_of_the_command_line() {
     ));
     let output = with_password(&bench, &["run", "scenario.toml", "--sasl", "bench"], Some(PASSWORD));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the identity of --sasl goes only to"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the identity of --sasl is sent only to"), "{}", stderr(&output));
 }
 
 /// A server's key store for the name zk1.test, the same certificate in a Java trust store, and a client's key store.
@@ -171,7 +171,7 @@ fn java_stores_are_refused_with_commands_that_convert_them() {
         "{said}"
     );
     assert!(begun.elapsed() < EXPLAINED_WITHIN, "{:?}", begun.elapsed());
-    // With that name, a run works, and faults of connections that need not read them are proved.
+    // With that name, a run works, and connection faults that do not read requests are proved.
     bench.scenario(
         "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"5ms\"\nduration = \"4s\"\n\
          warm_up = \"0s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n\
@@ -187,7 +187,7 @@ fn java_stores_are_refused_with_commands_that_convert_them() {
     ];
     went_through(&bench.output(&named.concat()));
     let config = &bench.stored().run.ensemble.config;
-    assert!(config.iter().any(|(key, _)| key == "secureClientPort"), "asked inside TLS: {config:?}");
+    assert!(config.iter().any(|(key, _)| key == "secureClientPort"), "asked over TLS: {config:?}");
     let faults = faults(&bench);
     assert!(faults.len() == 4 && faults.iter().all(|(_, proved, _)| *proved), "{faults:?}");
 }
@@ -285,7 +285,7 @@ fn server_certificates_that_tls_rejects_are_named_with_the_remedy() {
             ("authority.pem", "uses the certificate of an authority (CA:TRUE) as its own"),
             (
                 "nameless.pem",
-                "has a certificate without a subject alternative name: make another one with `keytool",
+                "has a certificate without a subject alternative name: create a new one with `keytool",
             ),
             ("named.pem", "has a certificate for zk1 and zk2, not for `127.0.0.1`"),
             ("expired.pem", "has an invalid certificate: it expired on "),

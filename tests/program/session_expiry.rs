@@ -27,8 +27,8 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nacquisitions = 60\n\
                  session_timeout = \"1s\"\nin_doubt = \"keep-session\"\n";
     let trial = trials::run_while(&local, lines, pause).await;
-    // Then the expiries are reported, every contender has rejoined, and the lock was acquired in the last second
-    // (where the limit of every contender's request ended first, each has ended its session itself)
+    // Then the expiries are reported, every contender has rejoined, and the lock was acquired in the last
+    // seconds. (A contender whose request timed out first has ended its session itself.)
     let unanswered = trial.errors.get("acquire: no reply").copied().unwrap_or(0);
     assert!(trial.sessions.expired > 0 || unanswered >= 4, "{:?} {:?}", trial.sessions, trial.errors);
     assert!(trial.sessions.rejoined >= trial.sessions.expired.max(unanswered), "{:?}", trial.sessions);
@@ -40,7 +40,7 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
 
 #[test]
 fn nodes_end_with_their_session_even_if_servers_do_not_log_them() {
-    // Servers before 3.6 behave like this, and later ones do with this property.
+    // Servers before 3.6 behave like this; later servers do with this property.
     let scenario = "name = \"crash\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
                     warm_up = \"0s\"\nduration = \"6s\"\nrepetitions = 1\nsession_timeout = \"2s\"\n\
                     ensemble = { servers = 1 }\n[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"1500ms\"\n";

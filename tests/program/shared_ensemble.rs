@@ -15,7 +15,7 @@ use crate::support::program::{Bench, stderr, stdout, went_through};
 const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
                       duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
 
-/// The program without the permission that tests otherwise give it.
+/// The program without the permission to saturate servers, which other tests give it.
 fn polite(bench: &Bench, words: &[&str]) -> Command {
     let mut command = bench.command(words);
     command.env_remove("ZKLOCKBENCH_ALLOW_SATURATION");
@@ -56,8 +56,8 @@ fn rate(bench: &Bench) -> f64 {
 async fn load_is_limited_only_while_other_clients_are_connected() {
     let local = ensemble::start(1).await;
     let connect = local.connect();
-    // The host's hiccups must not end the compared runs. There is a lock for each contender, so that requests instead
-    // of handoffs determine the rate, on a slow host as well.
+    // A slow host must not end the compared runs. Each contender has its own lock, so that requests determine
+    // the rate, not handoffs.
     let scenario = format!("{CLOSED}locks = 4\n");
     let run = |more: &[&str]| run(&connect, &scenario, &[&["--stop-if-latency", "1000x"], more].concat());
     // Given no other client

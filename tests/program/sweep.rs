@@ -54,7 +54,7 @@ fn a_killed_sweep_resumes_without_repeating_points() {
     let directory = bench.results().pop().unwrap();
     let before = finished(&directory);
     assert_eq!((before.runs.len(), before.ending), (2, Ending::GoingOn));
-    // And in whose directory others have put their own notes, and links
+    // And files and links that others have put into its directory
     let notes = ["points/notes/precious.txt", "points/017/precious.txt"];
     for note in notes {
         let note = directory.join(note);
@@ -73,7 +73,7 @@ fn a_killed_sweep_resumes_without_repeating_points() {
     let output = bench.drawn(&words);
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
-    assert!(said.contains("continuing after 2 runs"), "{said}");
+    assert!(said.contains("resuming after 2 runs"), "{said}");
     // Then all of these files are unchanged
     for note in notes.map(|note| directory.join(note)).iter().chain([&far]) {
         assert_eq!(fs::read_to_string(note).unwrap(), "precious", "{}", note.display());

@@ -41,7 +41,7 @@ impl Machine {
         self.dir.path().join(name)
     }
 
-    /// Output of a script, and whether a daemon was to be started.
+    /// Returns the script's output, and whether the script started a daemon.
     fn run(&self, script: &str, arguments: &[&str], asked: Option<&str>) -> (String, bool) {
         let path = std::env::var("PATH").unwrap();
         let mut command = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(script));
@@ -59,7 +59,7 @@ impl Machine {
 fn no_docker_daemon_is_started_unasked_and_the_variable_is_named() {
     let (said, started) = Machine::new().run("scripts/test", &["program"], None);
     assert!(!started, "{said}");
-    assert!(said.contains("no Docker daemon runs") && said.contains(ASK), "{said}");
+    assert!(said.contains("no Docker daemon is running") && said.contains(ASK), "{said}");
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn a_lock_across_workers_is_judged_by_all_transactions() {
 }
 
 #[test]
-fn no_lock_is_violated_even_with_one_contender_per_worker() {
+fn no_lock_strategy_is_violated_even_with_one_contender_per_worker() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     for contenders in depth::of(vec![4], vec![4, 12]) {
@@ -262,7 +262,7 @@ fn loads_impossible_for_workers_are_refused_before_any_request() {
         stderr(&output)
     };
     assert!(place("JOB_COMPLETION_INDEX", "1").contains("ZKLOCKBENCH_WORKERS is not"));
-    assert!(place("SLURM_NTASKS", "4").contains("which worker is this?"));
+    assert!(place("SLURM_NTASKS", "4").contains("unknown worker number:"));
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn workers_may_meet_on_another_ensemble() {
     ended(workers).iter().for_each(went_through);
     went_through(&job.merge());
     let [one, other] = [0, 1].map(|index| only(&read(&job.part(index)).unwrap()).steady.clone().unwrap());
-    // Both start to measure at the same time of the load
+    // Both measured phases start at the same offset in the load
     assert_eq!((one.warm_up_us, one.slot_us), (2_000_000, other.slot_us));
     assert_eq!(one.warm_up_us, other.warm_up_us);
 }

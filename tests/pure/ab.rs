@@ -1,4 +1,4 @@
-//! A/B: conclusions from blocks, and their output.
+//! A/B comparisons: conclusions from blocks of runs, and their output.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -37,13 +37,13 @@ fn answers(a: f64, b: f64, again: f64) -> Answers {
     Answers { a: known(a), b: known(b), again: known(again) }
 }
 
-/// Judges one metric by the answers of each block.
+/// Compares one metric over these blocks.
 fn judged(figure: &str, blocks: Vec<Answers>) -> Comparison {
     let asked = u32::try_from(blocks.len()).unwrap();
     judged_of(figure, blocks, asked)
 }
 
-/// The same with this planned minimum number of blocks.
+/// Like [`judged`], with `asked` as the planned minimum number of blocks.
 fn judged_of(figure: &str, blocks: Vec<Answers>, asked: u32) -> Comparison {
     let blocks: Vec<_> = (1..).zip(blocks.into_iter().map(|one| vec![one])).collect();
     compare(&[question(figure)], &blocks, asked, &terms()).remove(0)
@@ -53,8 +53,8 @@ fn spoiled() -> Answer {
     Err(Silence::Spoiled("its trial is invalid (late)".into()))
 }
 
-/// Blocks on a machine that gradually becomes twice as slow, with this much noise in each run; B takes `slower` times
-/// as long.
+/// Blocks on a host that gradually becomes twice as slow. Each run has this much noise; B takes `slower`
+/// times as long.
 fn drifting(seed: u64, blocks: u32, noise: f64, slower: f64) -> Vec<Answers> {
     let mut draw = ChaCha8Rng::seed_from_u64(seed);
     let mut at = 0.0;
@@ -77,7 +77,7 @@ fn drifting(seed: u64, blocks: u32, noise: f64, slower: f64) -> Vec<Answers> {
 }
 
 #[test]
-fn a_wait_20_percent_longer_is_found_even_if_the_host_slows_down_by_half() {
+fn a_20_percent_longer_wait_is_detected_while_the_host_slows_down_by_half() {
     for seed in 0..200 {
         let found = judged("wait.p50", drifting(seed, 8, 0.03, 1.2));
         assert_eq!(found.verdict, Found::Regressed, "{seed}: {found:?}");
@@ -87,22 +87,22 @@ fn a_wait_20_percent_longer_is_found_even_if_the_host_slows_down_by_half() {
 }
 
 #[test]
-fn noise_and_drift_alone_never_show_a_difference() {
+fn noise_and_drift_alone_rarely_show_a_difference() {
     let alarms = (0..1_000).filter(|seed| {
         let found = judged("wait.p50", drifting(*seed, 8, 0.15, 1.0));
         !matches!(found.verdict, Found::Same | Found::Inconclusive)
     });
     let alarms = alarms.count();
     assert!(alarms <= 50, "{alarms} of 1,000");
-    // And with less noise, the sides are found to be the same
+    // With less noise, the verdict is *same*.
     assert_eq!(judged("wait.p50", drifting(1, 24, 0.01, 1.0)).verdict, Found::Same);
 }
 
 #[test]
-fn intervals_miss_the_true_value_in_one_of_twenty_comparisons_that_stop_once_they_are_narrow() {
+fn intervals_of_early_stopped_comparisons_miss_the_true_value_at_most_once_in_twenty() {
     let length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
     let stopped = |seed: u64| {
-        // Given noise with which the intervals become narrow enough sooner or later
+        // Given noise that is low enough for some intervals to become narrow before the last block
         let blocks: Vec<_> =
             (1..).zip(drifting(seed, 20, 0.04, 1.1).into_iter().map(|one| vec![one])).collect();
         for done in 8_usize.. {
@@ -124,7 +124,8 @@ fn intervals_miss_the_true_value_in_one_of_twenty_comparisons_that_stop_once_the
     assert!(missed <= 15 + 8, "{missed}");
 }
 
-/// Eight blocks in which B is this many times A, and a little more in each.
+/// Eight blocks with B and the repeated A computed from A, plus a small offset that grows from block to
+/// block.
 fn blocks(b: impl Fn(f64) -> f64, again: impl Fn(f64) -> f64) -> Vec<Answers> {
     let block = |at: u32| {
         let (a, more) = (100.0 + f64::from(at), f64::from(at) / 1e3);
@@ -137,14 +138,14 @@ fn times(ratio: f64) -> Vec<Answers> {
     blocks(|a| a * (ratio + (a - 100.0) / 1e4), |a| a)
 }
 
-/// Blocks of equal sides with a change.
+/// Blocks in which B takes `slower` times as long, with a change.
 fn changed(blocks: u32, slower: f64, change: impl Fn(&mut [Answers])) -> Vec<Answers> {
     let mut blocks = drifting(1, blocks, 0.01, slower);
     change(&mut blocks);
     blocks
 }
 
-/// Percentiles with this many samples in each run.
+/// Equal sides with this many samples in each run.
 fn sampled(samples: u64) -> Vec<Answers> {
     let sampled = |answer: Answer| answer.map(|reading| Reading { samples: Some(samples), ..reading });
     let block = |Answers { a, b, again }| Answers { a: sampled(a), b: sampled(b), again: sampled(again) };
@@ -161,7 +162,7 @@ fn described(found: &Comparison) -> String {
 }
 
 #[test]
-fn each_set_of_blocks_is_judged_as_recorded() {
+fn verdicts_of_ab_blocks_match_the_snapshot() {
     let mut said = String::new();
     let mut add = |name: &str, found: Vec<Comparison>| {
         let conclusion = Conclusion::of(&found);
@@ -210,7 +211,7 @@ fn each_set_of_blocks_is_judged_as_recorded() {
             vec![judged_of("wait.p50", changed(26, 1.0, spoil), 24)],
         );
     }
-    // Eight pairs can decide six comparisons, but not seven.
+    // Eight pairs are enough to decide six comparisons, but not seven.
     for count in [6, 7] {
         let each = drifting(1, 8, 0.01, 2.0).into_iter().map(|one| vec![one; count]);
         let blocks: Vec<_> = (1..).zip(each).collect();
@@ -225,7 +226,7 @@ fn each_set_of_blocks_is_judged_as_recorded() {
     insta::assert_snapshot!("verdicts", said);
 }
 
-/// Eight blocks in which B drops up to this many of all arrivals, and the served ones wait half as long.
+/// Eight blocks in which B drops up to this share of arrivals, and its served arrivals wait half as long.
 fn shedding(dropped: f64) -> Vec<Comparison> {
     let questions = [question("wait.p50"), FigureQuestion { only_if_lost: true, ..question("dropped") }];
     let of_block = |(number, waits): (u32, Answers)| {
@@ -237,7 +238,7 @@ fn shedding(dropped: f64) -> Vec<Comparison> {
 }
 
 #[test]
-fn the_overall_outcome_is_the_worst_known_and_never_green_when_something_is_unknown() {
+fn an_ab_conclusion_is_its_worst_verdict_and_never_passes_with_an_unknown_metric() {
     let one = |(verdict, regression)| Comparison { verdict, regression, ..judged("wait.p50", Vec::new()) };
     let of =
         |each: &[(Found, Regression)]| Conclusion::of(&each.iter().copied().map(one).collect::<Vec<_>>());
@@ -254,7 +255,7 @@ fn the_overall_outcome_is_the_worst_known_and_never_green_when_something_is_unkn
 }
 
 #[test]
-fn only_a_valid_trial_of_the_same_combination_counts() {
+fn only_valid_trials_of_the_requested_cell_are_compared() {
     let trial = {
         let mut trial = records::trial(0);
         trial.cut_short = None;
@@ -285,7 +286,7 @@ fn only_a_valid_trial_of_the_same_combination_counts() {
 }
 
 #[test]
-fn losses_are_reported_as_a_share_of_the_requested_trials() {
+fn losses_are_reported_as_a_share_of_all_requests() {
     let mut trial = records::trial(0);
     trial.measured.outcomes.add(Outcome::TimedOut, 2);
     let cell = CellKey::of(&trial.spec);
@@ -300,7 +301,7 @@ fn losses_are_reported_as_a_share_of_the_requested_trials() {
     assert!((lost - trial.timed_out() as f64 / all).abs() < 1e-12, "{lost} of {all}");
 }
 
-/// A stored comparison of eight blocks in which a hold is a fifth longer.
+/// A stored comparison of eight blocks in which B holds the lock a fifth longer.
 pub fn file() -> AbFile {
     let questions = ["throughput", "wait.p50", "wait.p99"].map(question);
     let answers = drifting(3, 8, 0.02, 1.2);
@@ -358,12 +359,12 @@ pub fn file() -> AbFile {
 }
 
 #[test]
-fn the_table_and_the_markdown_start_with_the_conclusion_and_name_the_sides() {
+fn the_ab_table_and_markdown_start_with_the_conclusion_and_name_both_sides() {
     insta::assert_snapshot!("ab_regressed", zklockbench_report::ab(&file(), Style::EVERYTHING));
     insta::assert_snapshot!("ab_regressed_markdown", zklockbench_report::ab_markdown(&file()));
     let mut shed = AbFile { comparisons: shedding(0.1), ..file() };
     shed.conclusion = Conclusion::of(&shed.comparisons);
-    // A partial run in which a lock was violated, and one reason for all comparisons
+    // An interrupted comparison with a violated lock, and the same reason for every inconclusive metric
     let mut partial = file();
     partial.ending = Ending::Interrupted;
     (partial.asked.until, partial.asked.reached) = (Some(0.03), Some(false));
@@ -383,7 +384,7 @@ fn the_table_and_the_markdown_start_with_the_conclusion_and_name_the_sides() {
 }
 
 #[test]
-fn the_charts_show_every_ratio_and_every_block_that_exists() {
+fn ab_charts_show_every_ratio_and_every_block() {
     let dir = tempfile::tempdir().unwrap();
     let drawn = zklockbench_report::chart::draw_ab(&file(), dir.path()).unwrap();
     let names: Vec<_> = drawn.files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
@@ -403,7 +404,7 @@ fn the_charts_show_every_ratio_and_every_block_that_exists() {
 }
 
 #[test]
-fn a_comparison_has_a_page_with_its_ratios_and_what_differs() {
+fn the_ab_page_shows_the_ratios_and_the_differences() {
     let page = html::page(&[page::of_ab(&file())], None);
     assert_eq!(page.matches("role=\"img\"").count(), 2);
     for told in ["✗ regressed", "Regressed: B is worse than A", "B: hold=6ms", "B / A, metric by metric"] {
@@ -413,7 +414,7 @@ fn a_comparison_has_a_page_with_its_ratios_and_what_differs() {
 }
 
 #[test]
-fn the_file_matches_its_schema_and_is_replaced_atomically() {
+fn the_ab_file_matches_its_schema_and_is_replaced_atomically() {
     let directory = tempfile::tempdir().unwrap();
     let file = file();
     let going_on = AbFile { ending: Ending::GoingOn, ..file.clone() };

@@ -1,13 +1,13 @@
-//! Rules about the structure that the compiler cannot check, checked in the sources.
+//! Rules about the source code that the compiler cannot check.
 
 use std::path::Path;
 
 use syn::visit::{self, Visit};
 
-/// Methods that read nodes as a server has them, which may be outdated.
+/// Methods that read nodes from one server, whose data may be outdated.
 const READS: [&str; 5] = ["check_stat", "list_children", "list_names", "get_children", "exists"];
-/// Files that may do so: the metered session, the locks, measurements of requests, meetings, which wait by watches, and
-/// `learn`, whose watch follows the same server.
+/// Paths that may call [`READS`]: the metered session, the locks, request measurements, the rendezvous (which
+/// waits for watches), and `learn` (whose watch follows the same server).
 const MAY_READ_THE_PAST: [&str; 5] = [
     "crates/zk/",
     "crates/locks/",
@@ -29,7 +29,7 @@ impl<'ast> Visit<'ast> for ReadsOfThePast {
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
-        // A file's `exists` has no arguments.
+        // `Path::exists` has no arguments.
         if READS.iter().any(|name| call.method == name) && !call.args.is_empty() {
             self.lines.push(call.method.span().start().line);
         }
@@ -62,11 +62,11 @@ fn checks_read_nodes_only_from_a_server_that_has_caught_up() {
         }
     }
     assert!(sources > 100, "the sources were not found");
-    assert!(found.is_empty(), "these may read a server's past: use `CaughtUp`: {found:#?}");
+    assert!(found.is_empty(), "these calls may read outdated data; use `CaughtUp`: {found:#?}");
 }
 
 #[test]
-fn a_read_without_a_sync_is_found_outside_sessions_locks_and_tests() {
+fn the_source_check_finds_unsynced_reads_outside_sessions_locks_and_tests() {
     let read = "async fn f(c: C) {\n    c.check_stat(\"/x\").await;\n}\n";
     assert_eq!(reads_of_the_past("crates/load/src/workspace.rs", read), ["crates/load/src/workspace.rs:2"]);
     assert!(reads_of_the_past("crates/zk/src/session.rs", read).is_empty());

@@ -1,4 +1,4 @@
-//! The arrivals of an open load, against the formulas of `docs/workloads.md`.
+//! Compares the arrivals of open loads with the formulas in `docs/workloads.md`.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use zklockbench_core::clock::micros;
 use zklockbench_scenario::schedule::{Arrival, draw, ranked};
 use zklockbench_scenario::{Arrivals, Load, Open, Replay, TraceArrival, TrialPlan, TrialSpec, parse};
 
-/// The only trial of an open load.
+/// The only trial of a scenario with an open load and these lines.
 fn spec(lines: &str) -> TrialSpec {
     let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nload = \"open\"\n{lines}\n");
     let parsed =
@@ -29,7 +29,7 @@ fn times(lines: &str, lasts: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Number of arrivals in each window of this many milliseconds.
+/// Number of arrivals in each window.
 fn counts(times: &[u64], lasts_s: u64, window_ms: u64) -> Vec<f64> {
     let mut counts = vec![0.0; usize::try_from(lasts_s * 1_000 / window_ms).unwrap()];
     for at in times {
@@ -67,11 +67,7 @@ fn autocorrelation(values: &[f64]) -> f64 {
 }
 
 fn close(seen: f64, expected: f64, share: f64) {
-    assert!(
-        (seen / expected - 1.0).abs() <= share,
-        "{seen} where {expected} ± {:.0} % are expected",
-        100.0 * share
-    );
+    assert!((seen / expected - 1.0).abs() <= share, "{seen}, expected {expected} ± {:.0} %", 100.0 * share);
 }
 
 #[test]
@@ -84,12 +80,12 @@ fn every_arrival_process_has_its_stated_rate() {
     ] {
         close(times(&format!("rate = 40\narrivals = {process}"), 1_200).len() as f64, 48_000.0, within);
     }
-    // Bursts pause for two thirds of the time
+    // The default is a Poisson process, here at a low rate.
     close(times("rate = 0.4", 10_000).len() as f64, 4_000.0, 0.06);
 }
 
 #[test]
-fn poisson_counts_have_variance_equal_to_the_mean_and_independent_gaps() {
+fn poisson_arrivals_have_a_dispersion_of_one_and_independent_gaps() {
     let times = times("rate = 40", 10_000);
     for window in [100, 1_000, 10_000] {
         close(dispersion(&times, 10_000, window), 1.0, 0.14);
@@ -100,7 +96,7 @@ fn poisson_counts_have_variance_equal_to_the_mean_and_independent_gaps() {
 }
 
 #[test]
-fn evenly_spaced_arrivals_hardly_vary() {
+fn constant_arrivals_are_evenly_spaced() {
     let times = times("rate = 40\narrivals = \"constant\"", 1_000);
     assert!(times.iter().take(3).eq(&[0, 25_000, 50_000]));
     assert!([130, 1_000, 10_000].iter().all(|window| dispersion(&times, 1_000, *window) < 0.1));
@@ -117,15 +113,14 @@ fn bursts_vary_like_an_interrupted_poisson_process() {
         let expected = limit - (limit - 1.0) * (1.0 - (-both * t).exp()) / (both * t);
         close(dispersion(&times, 20_000, window.try_into().unwrap()), expected, within);
     }
-    // Gaps of an interrupted Poisson process form a renewal process: they are unequal, but independent of
-    // each other.
+    // An interrupted Poisson process is a renewal process: its gaps vary, but are independent of each other.
     let gaps = gaps(&times);
     assert!(autocorrelation(&gaps).abs() < 0.01, "{}", autocorrelation(&gaps));
     assert!(variance(&gaps).sqrt() / mean(&gaps) > 2.0);
 }
 
 #[test]
-fn daily_arrivals_follow_the_sine_hour_by_hour() {
+fn daily_arrivals_follow_a_sine() {
     let times = times("rate = 40\narrivals = { day = { amplitude = 0.8, period = \"60s\" } }", 6_000);
     let mut hours = [0.0; 24];
     times.iter().for_each(|at| hours[usize::try_from(at % 60_000_000 / 2_500_000).unwrap()] += 1.0);
@@ -137,7 +132,7 @@ fn daily_arrivals_follow_the_sine_hour_by_hour() {
             (seen - expected).powi(2) / expected
         })
         .sum();
-    // Chance exceeds this in 1 of 1,000 cases, with 24 degrees of freedom.
+    // 99.9th percentile of the chi-squared distribution with 24 degrees of freedom.
     assert!(chi_square < 51.2, "{chi_square}");
     assert!(autocorrelation(&gaps(&times)) > 0.05);
 }
@@ -164,18 +159,22 @@ fn ramps_and_steps_start_after_a_warm_up_at_the_first_rate() {
 }
 
 #[test]
-fn stationary_arrivals_continue_from_the_warm_up_for_the_requested_time() {
+fn stationary_arrivals_depend_on_neither_warm_up_nor_end() {
     for process in ["\"poisson\"", "\"constant\"", "{ bursts = { peak = 2, length = \"1s\" } }"] {
         let lines = format!("rate = 10\nduration = \"60s\"\narrivals = {process}\n");
         let (short, long) = (spec(&lines), spec(&format!("{lines}warm_up = \"30s\"\n")));
         let shorter = draw(&short, seconds(60));
-        assert_eq!(shorter, draw(&long, seconds(60)), "a warm-up of another length changes nothing");
-        assert_eq!(shorter, draw(&long, seconds(120))[..shorter.len()], "nor does a later end");
+        assert_eq!(shorter, draw(&long, seconds(60)), "a longer warm-up must not change the arrivals");
+        assert_eq!(
+            shorter,
+            draw(&long, seconds(120))[..shorter.len()],
+            "a later end must not change earlier arrivals"
+        );
     }
 }
 
 #[test]
-fn a_replay_follows_its_file_and_draws_the_rest() {
+fn a_replay_follows_its_file_and_draws_missing_values() {
     let mut replayed = spec("rate = 1\nduration = \"2s\"\nlocks = 4\nhold = \"7ms\"");
     let trace = [(0, Some(3), None), (1_500_000, None, Some(40)), (2_000_000, Some(0), None)];
     let trace = trace.map(|(at_us, lock, hold)| TraceArrival {
@@ -191,7 +190,7 @@ fn a_replay_follows_its_file_and_draws_the_rest() {
     };
     let drawn = draw(&replayed, seconds(2));
     let seen: Vec<_> = drawn.iter().map(|one| (one.at_us, one.hold.as_millis())).collect();
-    assert_eq!(seen, [(0, 7), (1_500_000, 40)], "the third comes when it is over");
+    assert_eq!(seen, [(0, 7), (1_500_000, 40)], "the third arrival comes after the end");
     assert!(drawn[0].lock == 3 && drawn[1].lock < 4);
 }
 
@@ -221,24 +220,24 @@ fn the_same_seed_draws_the_same_values_and_draws_are_independent() {
 }
 
 #[test]
-fn arrivals_of_several_kinds_hold_and_read_in_proportion_to_their_shares() {
+fn client_kinds_receive_their_shares_of_the_arrivals() {
     let lines = "rate = 1000\nduration = \"100s\"\nhold = \"2ms\"\n";
     let kinds = "[[client]]\nshare = 9\n[[client]]\nshare = 1\nhold = \"50ms\"\nread_ratio = 1\n";
     let (alike, mixed) =
         (draw(&spec(lines), seconds(100)), draw(&spec(&format!("{lines}{kinds}")), seconds(100)));
     let times = |of: &[Arrival]| of.iter().map(|one| (one.at_us, one.lock)).collect::<Vec<_>>();
-    assert_eq!(times(&alike), times(&mixed), "kinds change nothing about who comes when");
+    assert_eq!(times(&alike), times(&mixed), "kinds must not change arrival times or locks");
     let of_second = mixed.iter().filter(|one| one.hold.as_millis() == 50).count();
     close(of_second as f64 / mixed.len() as f64, 0.1, 0.05);
     let reads = |one: &Arrival| one.mode == Mode::Read;
     assert!(mixed.iter().all(|one| reads(one) == (one.hold.as_millis() == 50)));
-    // A single kind has the same effect as no kinds
+    // A single kind has the same effect as no kinds.
     let one = spec(&format!("{lines}[[client]]\nshare = 3\n"));
     assert_eq!(draw(&one, seconds(100)), alike);
 }
 
 #[test]
-fn lock_popularity_follows_zipf_and_the_seed_picks_the_hottest() {
+fn lock_popularity_follows_zipf_and_the_seed_picks_the_hottest_lock() {
     let hot = spec("rate = 1000\nduration = \"100s\"\nlocks = 100\npopularity = { zipf = 1.0 }");
     let drawn = draw(&hot, seconds(100));
     let mut asked = [0.0; 100];
@@ -252,17 +251,17 @@ fn lock_popularity_follows_zipf_and_the_seed_picks_the_hottest() {
             (asked[*lock] - expected).powi(2) / expected
         })
         .sum();
-    // Chance exceeds this in 1 of 1,000 cases, with 99 degrees of freedom.
+    // 99.9th percentile of the chi-squared distribution with 99 degrees of freedom.
     assert!(chi_square < 148.2, "{chi_square}");
     close(asked[by_rank[0]] / drawn.len() as f64, 0.1928, 0.03);
     let other = ranked(7, 100);
     assert_ne!(by_rank, other);
-    // With uniform popularity, all locks are alike
+    // With uniform popularity, all locks receive the same number of requests.
     let alike = draw(&spec("rate = 1000\nduration = \"100s\"\nlocks = 10"), seconds(100));
     (0..10).for_each(|lock| close(alike.iter().filter(|one| one.lock == lock).count() as f64, 1e4, 0.05));
 }
 
-/// Every kind of process with any valid numbers that are small enough to draw quickly.
+/// Every arrival process, with random parameters small enough to draw quickly.
 fn processes() -> impl Strategy<Value = String> {
     let rate = 0.001..2_000.0_f64;
     let step = (0.0..1_000.0_f64, 1_u64..20_000);

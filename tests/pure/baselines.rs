@@ -1,4 +1,4 @@
-//! The store of baselines: which runs it accepts, and which it refuses.
+//! The baseline store: which runs it accepts and refuses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use zklockbench_results::RunWriter;
 
 use crate::support::records;
 
-/// A run of one trial in that directory, with this change.
+/// Publishes a run of one trial with a change.
 fn run(parent: &Path, name: &str, change: impl Fn(&mut Run)) -> PathBuf {
     let mut writer = RunWriter::create(parent, name).unwrap();
     let trial = records::trial(0);
@@ -24,14 +24,14 @@ fn add(store: &Path, run: &Path, commit: &str) -> Result<zklockbench_results::Ba
     zklockbench_results::add_baseline(store, run, Some(commit), records::began())
 }
 
-/// Message of the error, which must be a usage error.
+/// Message of a usage error.
 fn told<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
     let error = result.unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");
     error.to_string()
 }
 
-/// A store with two runs of `abc` and, later, one of `def` on another host.
+/// A store with two runs of commit `abc` and a later run of `def` on another host.
 fn store(dir: &Path) -> PathBuf {
     let store = dir.join("baselines");
     for (minutes, commit, host) in [(0, "abc", "here"), (5, "abc", "here"), (9, "def", "there")] {
@@ -53,7 +53,7 @@ fn a_stored_baseline_equals_the_run_and_names_its_commit() {
     assert_eq!(zklockbench_results::read(&added.dir).unwrap(), zklockbench_results::read(&source).unwrap());
     assert!(!added.dir.join("notes.txt").exists());
     assert_eq!(zklockbench_results::baselines(&dir.path().join("store")).unwrap(), [added]);
-    // Without a commit, the program's commit is used
+    // The commit defaults to that of the program.
     let other = run(dir.path(), "other", |run| run.seed = 1);
     let added =
         zklockbench_results::add_baseline(&dir.path().join("store"), &other, None, records::began()).unwrap();
@@ -77,7 +77,7 @@ fn an_unsuitable_run_is_refused_as_baseline_and_leaves_no_files() {
     fs::write(damaged.join("summary.csv"), "x").unwrap();
     assert!(refused(&damaged, Some("abc")).contains("summary.csv: was modified: its digest"));
     assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none());
-    // And the same run twice
+    // Adding the same run twice is refused.
     add(&store, &nameless, "abc").unwrap();
     let again = refused(&nameless, Some("def"));
     assert!(again.contains("is already in the store") && again.ends_with("of commit abc"), "{again}");
@@ -95,7 +95,7 @@ fn a_missing_or_damaged_store_is_reported_with_a_remedy() {
     fs::write(&file, "").unwrap();
     assert!(told(zklockbench_results::baselines(&file)).contains("is not a directory"));
     let store = store(dir.path());
-    // A README and unfinished copies are not mistakes
+    // A README and unfinished copies are ignored.
     fs::write(store.join("README.md"), "our baselines").unwrap();
     fs::create_dir(store.join(".other.partial")).unwrap();
     let one = zklockbench_results::baselines(&store).unwrap().swap_remove(0).dir;
@@ -119,7 +119,7 @@ fn a_missing_or_damaged_store_is_reported_with_a_remedy() {
 }
 
 #[test]
-fn runs_are_grouped_by_commit_with_the_newest_first() {
+fn baselines_are_grouped_by_commit_with_the_newest_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let of = |store: &Path, scenario| {
@@ -134,7 +134,7 @@ fn runs_are_grouped_by_commit_with_the_newest_first() {
 }
 
 #[test]
-fn a_plain_directory_offers_its_complete_runs_of_the_scenario_newest_first() {
+fn a_plain_directory_lists_its_complete_runs_of_a_scenario_newest_first() {
     let dir = tempfile::tempdir().unwrap();
     let later = |minutes: u64| {
         move |run: &mut Run| run.started_at = records::began() + Duration::from_secs(60 * minutes)

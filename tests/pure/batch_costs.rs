@@ -1,5 +1,5 @@
-//! Costs of a batch according to the cards. `tests/locks/batch_totals` compares some sizes with real servers; here, a
-//! change of any formula shows without a server.
+//! Batch costs according to the cards. `tests/locks/batch_totals` compares some of them with real servers;
+//! this snapshot reveals a change of any formula without a server.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::support::trials;
 
 const CONTENDERS: std::ops::RangeInclusive<u64> = 1..=8;
 
-/// More of them, whose totals are not compared with servers.
+/// Further variants, whose totals are not compared with servers.
 const MORE: [&str; 6] = [
     "{ name = \"atomic-multi\", members = 2 }",
     "{ name = \"atomic-multi\", members = 4 }",
@@ -21,7 +21,7 @@ const MORE: [&str; 6] = [
     "{ name = \"polling\", jitter = \"half\" }",
 ];
 
-/// Totals that the card does not predict.
+/// Describes the totals that the card does not predict.
 fn unpredicted(cost: &BatchCost) -> String {
     let flags = [
         (cost.looks_follow_waits, "; reads follow from the waits"),
@@ -31,7 +31,7 @@ fn unpredicted(cost: &BatchCost) -> String {
     flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, text)| text).collect()
 }
 
-/// Requests of each kind with the refused ones, and the notifications, for each number of contenders.
+/// Sent and refused requests of each kind, and notifications, for each number of contenders.
 fn costs(strategy: &str) -> String {
     let spec = trials::strategy(strategy);
     let cost = find(&spec.name).unwrap().card.batch_cost.unwrap();
@@ -63,7 +63,7 @@ fn costs(strategy: &str) -> String {
 }
 
 #[test]
-fn batch_cost_of_every_card_is_as_recorded() {
+fn batch_costs_of_every_card_match_the_snapshot() {
     let defaults = STRATEGIES.iter().filter(|entry| entry.card.batch_cost.is_some());
     let defaults = defaults.map(|entry| format!("\"{}\"", entry.card.name));
     let variants = trials::BATCH_VARIANTS.map(|(variant, _)| variant).into_iter().chain(MORE);

@@ -1,11 +1,11 @@
-//! The commit that `--version` and results name: `build.rs`, compiled and run as cargo does it.
+//! The commit that `--version` and results report. Compiles and runs `build.rs` as cargo does.
 
 use std::path::Path;
 use std::process::Command;
 
 const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// The commit and its date, as the program would name them if it was built in this directory.
+/// Commit and date that a program built in this directory would report.
 fn built_in(directory: &Path, script: &Path) -> String {
     let output = Command::new(script)
         .current_dir(directory)
@@ -22,7 +22,7 @@ fn built_in(directory: &Path, script: &Path) -> String {
 }
 
 #[test]
-fn a_build_names_the_commit_of_its_checkout_or_package_and_of_no_other_repository() {
+fn a_build_reports_the_commit_of_its_own_checkout_or_package() {
     let place = tempfile::tempdir().unwrap();
     let script = place.path().join("script");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -46,15 +46,15 @@ fn a_build_names_the_commit_of_its_checkout_or_package_and_of_no_other_repositor
     std::fs::write(checkout.join("file"), "1").unwrap();
     git(&["add", "file"]);
     git(&["commit", "--quiet", "--message", "first"]);
-    // A checkout, with the date and with what was changed since
+    // A clean and a modified checkout
     let named = built_in(&checkout, &script);
     let hash = named.strip_suffix(" 2026-11-29").unwrap_or_else(|| panic!("{named}"));
     assert!(hash.len() == 12 && hash.chars().all(|one| one.is_ascii_hexdigit()), "{named}");
     std::fs::write(checkout.join("file"), "2").unwrap();
     assert_eq!(built_in(&checkout, &script), format!("{hash}-dirty 2026-11-29"));
-    // Sources inside another repository
+    // Sources unpacked inside another repository
     assert_eq!(built_in(&inside, &script), "");
-    // A package by cargo, and a release's sources
+    // A cargo package, and the source archive of a release
     for (date, expected) in [("", "0123456789ab"), (", \"date\": \"2026-11-28\"", "0123456789ab 2026-11-28")]
     {
         let text = format!("{{\n  \"git\": {{\n    \"sha1\": \"{HASH}\"{date}\n  }}\n}}");

@@ -1,4 +1,4 @@
-//! Output for CI: each format of a real run, and of records whose names try to break out of the syntax.
+//! Output for CI, in each format: a real run, and records whose names try to break out of the syntax.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,15 +21,15 @@ use crate::support::json_schema::Schema;
 use crate::support::skip::skipped;
 use crate::support::{depth, records, run_dirs, shown};
 
-/// A label that contains markup, a workflow command, an entity and the end of a section, and reverses the order of
-/// letters.
+/// A label with markup, a workflow command, an entity, an end-of-file marker and bidirectional control
+/// characters.
 const HOSTILE: &str = "<script>alert(\"1\")</script>]]>&amp;|`x`%0A::set-output name=a::b\n#EOF\\ \u{202e}evil\u{200f} $x$ @all";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The document of the example run, with a gate that passed, one that failed and one that could not be decided.
+/// Report of the example run with gates that passed, failed and remained unknown.
 fn example() -> CiReport {
     let stored = zklockbench_results::read(&root().join("results/example")).unwrap();
     let gates = vec![
@@ -48,8 +48,8 @@ fn gate(text: &str, verdict: Verdict) -> Outcome {
     shown::gate(text, ("polling", 20), "what was observed", verdict)
 }
 
-/// The document of trials whose strategy, reasons and scenario have that hostile name: one that holds, one that is
-/// violated, one that is invalid.
+/// Report of a held, a violated and an invalid trial whose strategy, scenario and reasons have the hostile
+/// name.
 fn hostile() -> CiReport {
     let named = |mut trial: Trial, contenders| {
         trial.spec.strategy.label = HOSTILE.into();
@@ -89,7 +89,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn each_format_shows_each_document_as_recorded() {
+fn ci_outputs_match_the_snapshots() {
     for (name, document) in
         [("the_example", example()), ("hostile_names", hostile()), ("a_comparison", comparison())]
     {
@@ -108,9 +108,8 @@ fn each_format_shows_each_document_as_recorded() {
     insta::assert_snapshot!("openmetrics_of_a_run_under_way", text);
 }
 
-/// Names of one tracker's charts are unique, and its numbers are numbers.
 #[test]
-fn trackers_get_their_published_formats_with_values_inside_their_bounds() {
+fn tracker_outputs_match_their_published_formats() {
     let schema = json(&std::fs::read_to_string(root().join("tests/data/published/bmf.json")).unwrap());
     let validator = Schema::new(&schema);
     for (at, document) in [example(), hostile()].iter().enumerate() {
@@ -120,7 +119,7 @@ fn trackers_get_their_published_formats_with_values_inside_their_bounds() {
             let all = all.as_array().unwrap();
             let names: BTreeSet<&str> = all.iter().map(|one| one["name"].as_str().unwrap()).collect();
             assert!(all.iter().all(|one| one["value"].is_f64() && one["unit"].is_string()), "{text}");
-            assert_eq!(names.len(), all.len(), "two of one name would be one chart");
+            assert_eq!(names.len(), all.len(), "chart names must be unique");
         }
         let text = trackers::bencher(document).unwrap();
         insta::assert_snapshot!(format!("bencher_{at}"), text);
@@ -134,7 +133,7 @@ fn trackers_get_their_published_formats_with_values_inside_their_bounds() {
     }
 }
 
-// --- JUnit ----------------------------------------------------------------------------------------------------------
+// --- JUnit -------------------------------------------------------------------------------------------------
 
 #[test]
 fn junit_matches_the_schema_of_jenkins() {
@@ -155,12 +154,12 @@ fn junit_matches_the_schema_of_jenkins() {
         let text = junit::render(&document).unwrap();
         let (valid, told) = validate(&text);
         assert!(valid, "{told}\n{text}");
-        // And the validator rejects an invalid attribute
+        // The validator rejects an invalid attribute.
         assert!(!validate(&text.replacen("<testsuites ", "<testsuites skipped=\"0\" ", 1)).0);
     }
 }
 
-// --- GitHub ---------------------------------------------------------------------------------------------------------
+// --- GitHub ------------------------------------------------------------------------------------------------
 
 #[test]
 fn annotations_that_github_would_drop_are_counted() {
@@ -175,15 +174,15 @@ fn annotations_that_github_would_drop_are_counted() {
         let text = github::summary(&document, most);
         assert!(text.len() <= most, "{} of {most}", text.len());
         assert!(text.contains("more checks did not pass"), "{most}");
-        // Failed ones come first
+        // Failed checks come first.
         assert!(text.find("❌").unwrap() < text.find("❔").unwrap_or(usize::MAX), "{most}");
     }
     assert_eq!(github::summary(&document, 0), "");
 }
 
-// --- A comparison -----------------------------------------------------------------------------------------------------
+// --- A comparison ------------------------------------------------------------------------------------------
 
-/// Ten repetitions of the strategies with these labels, each of which takes this many times as long.
+/// Ten repetitions of each strategy, given by its label and the factor by which it is slower.
 fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     let trial = |(at, (label, times)): (usize, &(&str, f64))| {
         let mut trial = records::trial(at);
@@ -203,7 +202,8 @@ fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     records::side(name, &trials)
 }
 
-/// A comparison in which one strategy regressed, one is the same, and one, with a hostile name, is only in the base.
+/// A comparison of three strategies: one regressed, one is the same, and one with a hostile name is only in
+/// the base.
 fn comparison() -> CiReport {
     let base = side("base", &[("slower", 1.0), ("same", 1.0), (HOSTILE, 1.0)]);
     let new = side("new", &[("slower", 1.3), ("same", 1.0)]);
@@ -213,15 +213,15 @@ fn comparison() -> CiReport {
     CiReport::of_comparison(&compared)
 }
 
-// --- github-action-benchmark and Bencher --------------------------------------------------------------------------------
+// --- github-action-benchmark and Bencher -------------------------------------------------------------------
 
 #[test]
 fn violated_locks_and_invalid_trials_are_not_tracked() {
-    // Of the three, only the first is valid and held.
+    // Only the first of the three trials is valid and held.
     let all = json(&trackers::bencher(&hostile()).unwrap());
     let names: Vec<&String> = all.as_object().unwrap().keys().collect();
     assert!(names.len() == 1 && names[0].ends_with(", 3 contenders"), "{names:?}");
-    // And a wait that is only a lower bound is not reported as a number
+    // A lower bound of a wait is not reported.
     let mut trial = records::trial(0);
     trial.histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 6]));
     let stored = records::stored(&records::run(1), &[trial]);
@@ -247,7 +247,7 @@ fn empty_and_aborted_runs_yield_an_error_and_no_metric() {
     }
 }
 
-// --- OpenMetrics ----------------------------------------------------------------------------------------------------
+// --- OpenMetrics -------------------------------------------------------------------------------------------
 
 /// A run in progress, in its second trial.
 fn live() -> Live {
@@ -284,7 +284,7 @@ fn counters_never_decrease_when_a_trial_ends() {
     assert_eq!((during, acquired(&live)), (before + 100, before + 100));
 }
 
-/// Reads an exposition from its input, and prints the number of samples and their names.
+/// Parses an exposition from stdin, and prints the type, name, strategy and value of each sample.
 const PARSE: &str = "
 import sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -294,7 +294,7 @@ for family in text_string_to_metric_families(sys.stdin.read()):
 ";
 
 #[test]
-fn prometheus_own_parser_reads_the_metrics_and_their_names() {
+fn the_parser_of_prometheus_reads_every_metric() {
     let Some(python) = python_with("prometheus_client") else {
         return skipped("no Python with prometheus_client (Debian: python3-prometheus-client)");
     };
@@ -309,16 +309,16 @@ fn prometheus_own_parser_reads_the_metrics_and_their_names() {
     let read = feed(&python, PARSE, &openmetrics::render(&example()));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
     assert!(read.contains("gauge\tzklockbench_wait_seconds\tcurator-mutex\t"), "{read}");
-    // Readers of the older format see counters as such, too
+    // The parser of the older format also recognises counters.
     let parse = PARSE.replace("openmetrics.parser", "parser");
     let read = feed(&python, &parse, &openmetrics::plain(&openmetrics::render(&example())));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
-    // And the parser does refuse something else
+    // The parser refuses a broken exposition.
     let broken = openmetrics::render(&example()).replace("# EOF", "");
     assert_eq!(feed(&python, PARSE, &broken), "");
 }
 
-/// Queries of the dashboard with values for its variables.
+/// Queries of the dashboard, with its variables substituted.
 fn dashboard_queries() -> Vec<String> {
     let dashboard = json(&std::fs::read_to_string(root().join("docs/grafana/zklockbench.json")).unwrap());
     let panels = dashboard["panels"].as_array().unwrap();
@@ -335,7 +335,7 @@ fn dashboard_queries() -> Vec<String> {
 #[test]
 fn the_dashboard_queries_only_metrics_and_labels_that_a_run_exports() {
     let text = live().render(records::began());
-    // Labels by the name of the samples that have them; a server adds the instance.
+    // Labels of each metric. Prometheus adds `instance`.
     let mut exported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let label = Regex::new("([a-z_]+)=").unwrap();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -392,16 +392,16 @@ fn promtool_accepts_the_metrics_and_the_queries_of_the_dashboard() {
         let all: Vec<Value> = queries.iter().map(rule).collect();
         serde_json::json!({ "groups": [{ "name": "dashboard", "rules": all }] }).to_string()
     };
-    // Rules with equal names cause only a remark.
+    // All rules have the same name, which the linter would report.
     let (accepted, told) =
         promtool(&["check", "rules", "--lint=none"], &rules(&dashboard_queries())).unwrap();
     assert!(accepted, "{told}");
-    // And the tool refuses something
+    // promtool rejects invalid input.
     assert!(!promtool(&["check", "metrics"], "a{").unwrap().0);
     assert!(!promtool(&["check", "rules", "--lint=none"], &rules(&["rate(".into()])).unwrap().0);
 }
 
-/// A Python that has that module: the first on the path, or the system's, which Debian's packages are for.
+/// A Python with this module: from `ZKLOCKBENCH_TEST_PYTHON`, the first in `PATH`, or the system's.
 fn python_with(module: &str) -> Option<String> {
     let has = |python: &&str| {
         let asked = Command::new(python).args(["-c", &format!("import {module}")]).output();
@@ -411,7 +411,7 @@ fn python_with(module: &str) -> Option<String> {
     named.or_else(|| ["python3", "/usr/bin/python3"].into_iter().find(has).map(str::to_owned))
 }
 
-/// Output of a Python program with that input; empty if it fails.
+/// Output of a Python program with this input; empty if the program fails.
 fn feed(python: &str, program: &str, input: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), input).unwrap();
@@ -424,7 +424,7 @@ fn feed(python: &str, program: &str, input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-// --- A run directory ---------------------------------------------------------------------------------------------------
+// --- A run directory ---------------------------------------------------------------------------------------
 
 #[test]
 fn six_repetitions_have_an_interval_in_every_format_that_supports_one() {

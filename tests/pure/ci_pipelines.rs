@@ -1,5 +1,5 @@
-//! The pipelines in `docs/ci/`, the GitHub Action, and this repository's own pipelines are valid: each follows its
-//! service's published schema, and the command line accepts each command in it.
+//! Checks the pipelines in `docs/ci/`, the GitHub Action and this repository's own pipelines: each matches
+//! the published schema of its service, and the command line accepts its commands.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::support::depth;
 use crate::support::json_schema::Schema;
 use crate::support::skip::skipped;
 
-/// Each pipeline, and its schema below `tests/data/published`.
+/// Pipelines and their schemas in `tests/data/published`.
 const PIPELINES: [(&str, &str); 7] = [
     ("docs/ci/github.yml", "github-workflow.json"),
     ("docs/ci/gitlab.yml", "gitlab-ci.json"),
@@ -32,7 +32,7 @@ fn read(name: &str) -> Yaml {
     YamlLoader::load_from_str(&text).unwrap().swap_remove(0)
 }
 
-/// YAML as JSON, for validation by schemas.
+/// Converts YAML to JSON for validation.
 fn as_json(yaml: &Yaml) -> Value {
     match yaml {
         Yaml::Real(text) => text.parse::<f64>().unwrap().into(),
@@ -57,7 +57,7 @@ fn texts(yaml: &Yaml) -> Vec<&str> {
     }
 }
 
-/// Commands of this program in a pipeline, split into words as by its shell.
+/// Commands of this program in a pipeline, split into words as by a shell.
 fn commands(name: &str) -> Vec<Vec<String>> {
     let pipeline = read(name);
     let lines = texts(&pipeline).into_iter().flat_map(str::lines).map(str::trim);
@@ -65,7 +65,7 @@ fn commands(name: &str) -> Vec<Vec<String>> {
     own.map(|line| {
         // The rest of the line handles the exit code.
         let line = line.split(" || ").next().unwrap();
-        assert!(!line.contains('$'), "{name}: a variable that this test does not know: {line}");
+        assert!(!line.contains('$'), "{name}: this test cannot expand variables: {line}");
         shlex::split(line).unwrap()
     })
     .collect()
@@ -80,13 +80,13 @@ fn each_pipeline_matches_the_schema_of_its_service() {
         let pipeline = as_json(&read(name));
         let wrong: Vec<String> = validator.complaints(&pipeline);
         assert!(wrong.is_empty(), "{name}: {wrong:?}");
-        // And the schema does refuse something
+        // The schema refuses an invalid pipeline.
         assert!(!validator.is_valid(&serde_json::json!({ "jobs": 1, "lock-benchmark": 1 })), "{name}");
     }
 }
 
 #[test]
-fn each_command_in_the_pipelines_exists() {
+fn each_command_in_the_pipelines_parses() {
     for ((name, _), expected) in PIPELINES.into_iter().zip([0, 3, 0, 0, 0, 0, 0]) {
         let commands = commands(name);
         assert_eq!(commands.len(), expected, "{name}: {commands:?}");
@@ -98,7 +98,7 @@ fn each_command_in_the_pipelines_exists() {
 }
 
 #[test]
-fn the_scenario_that_the_pipelines_run_is_built_in() {
+fn pipelines_run_only_built_in_scenarios() {
     for (name, _) in PIPELINES {
         let Some(run) = commands(name).into_iter().find(|words| words[1] == "run") else { continue };
         let scenario = format!("scenarios/{}.toml", run[2]);

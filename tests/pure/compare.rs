@@ -1,4 +1,4 @@
-//! Two sides of runs are compared as described in `docs/comparing-runs.md`, whatever the directories contain.
+//! Comparison of two sides of runs, as described in `docs/comparing-runs.md`.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::support::json_schema::Schema;
 use crate::support::records::side;
 use crate::support::{records, run_dirs};
 
-/// Noise of a side's repetitions.
+/// Factors that act as noise on the repetitions of a side.
 pub const NOISE: [f64; 10] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008];
 
 pub fn repetition(at: usize, times: f64) -> Trial {
     records::trial_taking(at, times * NOISE[at % 10])
 }
 
-/// A side whose repetitions take this many times as long as usual, each with its own noise.
+/// A side whose repetitions take `times` as long as usual, each with its own noise.
 pub fn taking(name: &str, times: f64, count: usize) -> Side {
     side(name, &(0..count).map(|at| repetition(at, times)).collect::<Vec<_>>())
 }
@@ -34,7 +34,7 @@ pub fn new(times: f64) -> Side {
     taking("new", times, 10)
 }
 
-/// Changes every trial by its position in its run.
+/// Changes every trial, given its position in the run.
 pub fn each(mut side: Side, change: impl Fn(usize, &mut Trial)) -> Side {
     for run in &mut side.runs {
         run.stored.trials.iter_mut().enumerate().for_each(|(at, trial)| change(at, trial));
@@ -42,13 +42,12 @@ pub fn each(mut side: Side, change: impl Fn(usize, &mut Trial)) -> Side {
     side
 }
 
-/// Changes the first run.
 pub fn with(mut side: Side, change: impl Fn(&mut Loaded)) -> Side {
     change(&mut side.runs[0]);
     side
 }
 
-/// Trials of an open load whose queue grew, or was stable.
+/// Trials of an open load whose queue grew or was stable.
 pub fn open(name: &str, grows: bool) -> Side {
     let trial = |at: usize| {
         let mut trial = records::overloaded(at);
@@ -68,7 +67,7 @@ pub fn compared(base: &Side, new: &Side) -> Comparison {
 }
 
 #[test]
-fn the_json_output_matches_its_schema_and_contains_only_finite_numbers() {
+fn comparison_json_matches_its_schema_and_contains_only_finite_numbers() {
     let validator = Schema::new(schemars::schema_for!(Comparison).as_value());
     for found in
         [compared(&base(), &taking("new", 1.2, 9)), compared(&open("base", false), &open("new", true))]
@@ -81,7 +80,7 @@ fn the_json_output_matches_its_schema_and_contains_only_finite_numbers() {
 }
 
 #[test]
-fn text_from_a_directory_is_escaped_in_terminal_and_page() {
+fn hostile_text_in_a_compared_run_is_escaped_in_terminal_and_markdown() {
     let hostile = |name: &str| {
         let side = each(taking(name, 1.0, 10), |at, trial| {
             trial.spec.strategy.label = "\u{1b}]0;pwned\u{7}<img src=x>".into();
@@ -102,7 +101,7 @@ fn text_from_a_directory_is_escaped_in_terminal_and_page() {
 }
 
 #[test]
-fn a_comparison_is_a_table_at_80_columns_and_a_list_of_rows_where_that_is_too_wide() {
+fn a_comparison_is_printed_as_a_list_if_its_table_is_too_wide() {
     let compared = compared(&base(), &new(1.5));
     let shown = |width, style| zklockbench_report::comparison(&compared, Style { width, ..style });
     let screens = [40, 60, 80].map(|width| shown(Some(width), Style::EVERYTHING));
@@ -111,7 +110,7 @@ fn a_comparison_is_a_table_at_80_columns_and_a_list_of_rows_where_that_is_too_wi
         let ends = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         assert_eq!(ends(&console::strip_ansi_codes(&coloured)), ends(screen), "{width}");
     }
-    // Unchanged metrics are left out unless everything is requested
+    // Unchanged metrics are omitted by default.
     let brief = shown(None, Style::default());
     let markdown = zklockbench_report::comparison_markdown(&compared);
     let all = [screens.join("\n===\n"), brief, markdown].join("\n===\n");
@@ -119,7 +118,7 @@ fn a_comparison_is_a_table_at_80_columns_and_a_list_of_rows_where_that_is_too_wi
 }
 
 #[test]
-fn both_charts_are_drawn_with_a_row_for_every_ratio_and_a_panel_for_each_cell() {
+fn comparison_charts_have_a_row_for_every_ratio_and_a_panel_for_each_cell() {
     let dir = tempfile::tempdir().unwrap();
     let (base, new) = (base(), new(1.5));
     let found = compared(&base, &new);
@@ -143,7 +142,7 @@ fn both_charts_are_drawn_with_a_row_for_every_ratio_and_a_panel_for_each_cell() 
     for told in ["base: base", "new: new", "3 contenders, closed load", "99.9 %"] {
         assert!(text().contains(told), "{told}");
     }
-    // A cell of the base only is drawn, too, unless it has no samples.
+    // A cell that exists only in the base is also drawn, unless it has no samples.
     let both = (0..4).flat_map(|at| {
         let mut seven = repetition(at, 1.0);
         seven.spec.contenders = 7;
@@ -164,7 +163,7 @@ fn told(path: &Path) -> String {
 }
 
 #[test]
-fn all_runs_of_a_directory_are_read_and_a_damaged_one_is_named() {
+fn a_side_includes_every_run_in_a_directory_and_names_a_damaged_run() {
     let dir = tempfile::tempdir().unwrap();
     assert!(told(dir.path()).contains("is not a run directory"), "{}", told(dir.path()));
     assert!(told(&dir.path().join("absent")).contains("is not a directory"));
@@ -190,16 +189,16 @@ fn all_runs_of_a_directory_are_read_and_a_damaged_one_is_named() {
 }
 
 #[test]
-fn the_example_run_is_compared_with_itself_only_when_forced() {
+fn a_forced_comparison_of_a_run_with_itself_is_inconclusive() {
     let example = Side::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example")).unwrap();
     let itself = compare(&example, &example, &Ask { force: true, ..Ask::default() }).unwrap();
-    // Two repetitions are inconclusive.
+    // Two repetitions are too few for a verdict.
     assert_eq!(itself.conclusion.exit(), Exit::Unknown);
     assert!(itself.rows.iter().all(|row| row.compared.regression != Regression::Yes));
 }
 
 #[test]
-fn parts_of_a_run_differ_in_versions_only_if_both_are_known() {
+fn parts_of_a_run_differ_in_version_only_if_both_versions_are_known() {
     let run = |versions: &[&str]| {
         let mut run = records::run(1);
         let servers =

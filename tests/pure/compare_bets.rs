@@ -1,4 +1,4 @@
-//! Error rates of `compare`: noise is no change, and unfinished waits decide only what they can.
+//! Error rates of `compare`, and its treatment of unfinished waits.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -23,7 +23,7 @@ fn at_most_one_family_in_twenty_reports_a_false_change() {
                 (0..7).map(|_| middle * (0.02 * normal(&mut random)).exp()).collect::<Vec<_>>().into_iter(),
             )
         };
-        // Given 72 metrics that are all 4 % worse, with a margin of 5 %
+        // Given 72 metrics that are each 4 % worse, with a margin of 5 %
         let tests: Vec<Test> =
             (0..72).map(|_| Test::unpaired(&side(1.0), &side(1.04), Better::Lower, limits)).collect();
         judge_family(&tests).iter().any(|one| one.regression == Regression::Yes)
@@ -62,14 +62,14 @@ fn run_to_run_variation_raises_no_false_alarms() {
         }
         println!("{base} against {new}: {alarms:?} of {times}");
         assert!(20 * alarms[0] <= times, "{base} against {new}: {} of {times}", alarms[0]);
-        // With the repetition as the unit, there would have been more false alarms.
+        // Comparing repetitions instead of runs raises more false alarms.
         assert!(alarms[1] > alarms[0], "{base} against {new}: {alarms:?}");
     }
 }
 
 #[test]
-fn the_run_is_the_unit_only_if_unfinished_waits_cannot_move_its_median() {
-    // Given three runs against three, with seven repetitions each, of which this one is a lower bound
+fn runs_are_compared_as_units_only_if_unfinished_waits_cannot_move_their_medians() {
+    // Given three runs per side with seven repetitions each, one of which is a lower bound
     let unit = |at_least: usize| {
         let run = |middle: f64| -> Vec<Reading> {
             let reading = |at: usize| {
@@ -82,6 +82,6 @@ fn the_run_is_the_unit_only_if_unfinished_waits_cannot_move_its_median() {
         let test = Test::of_runs(&runs, Better::Lower, Limits::default(), Scale::Values);
         test.judge(1).method
     };
-    assert_eq!(unit(6), Some(Method::Runs), "the longest");
-    assert_eq!(unit(0), Some(Method::Repetitions), "the shortest");
+    assert_eq!(unit(6), Some(Method::Runs), "the longest wait is unfinished");
+    assert_eq!(unit(0), Some(Method::Repetitions), "the shortest wait is unfinished");
 }

@@ -1,8 +1,9 @@
-//! Pairs of equal runs, recorded by `scripts/equal-runs`: the pairs by which the margins were chosen, and others that
-//! validate the margins.
+//! Pairs of equal runs, recorded by `scripts/equal-runs`. The margins were chosen with some of the pairs and
+//! are validated with the others.
 //!
-//! The files in `tests/data/compare` contain the readings of every deciding metric on both sides of pairs of runs of
-//! `scenarios/quick.toml`. The servers were restarted for each run, on a virtual machine with two processors.
+//! The files in `tests/data/compare` contain the values of every deciding metric on both sides of each pair.
+//! All runs are of `scenarios/quick.toml`, on a virtual machine with two processors, with servers restarted
+//! for each run.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use zklockbench_analysis::compare::{Limits, Regression, Runs, Scale, Terms, Test, judge_family};
 use zklockbench_record::{Figure, Reading, figures};
 
-/// The readings of one metric of one cell on both sides of a pair.
+/// Values of one metric of one cell on both sides of a pair.
 struct Pair {
     /// Whether the metric covers several strategies together.
     together: bool,
@@ -52,18 +53,16 @@ impl Pair {
     }
 }
 
-/// The worst result of a family.
 fn worst(tests: &[Test]) -> Regression {
     judge_family(tests).iter().map(|one| one.regression).max().unwrap()
 }
 
-/// Result of the comparison of a pair.
 fn regression(pair: &[Pair]) -> Regression {
     let test = |one: &Pair| Test::unpaired(&one.sides[0], &one.sides[1], one.figure().better(), one.limits());
     worst(&pair.iter().map(test).collect::<Vec<_>>())
 }
 
-/// Number of these pairs that are known not to have regressed, and of pairs that seem to have regressed.
+/// Numbers of pairs whose regression is excluded, and of pairs reported as regressed.
 fn held_and_regressed(pairs: &BTreeMap<String, Vec<Pair>>) -> [usize; 2] {
     let found: Vec<Regression> = pairs.values().map(|pair| regression(pair)).collect();
     let count = |of: Regression| found.iter().filter(|one| **one == of).count();
@@ -72,14 +71,14 @@ fn held_and_regressed(pairs: &BTreeMap<String, Vec<Pair>>) -> [usize; 2] {
 }
 
 #[test]
-fn nine_in_ten_pairs_of_equal_runs_are_shown_not_to_have_regressed() {
+fn nine_in_ten_equal_pairs_that_set_the_margins_are_proved_not_to_regress() {
     let pairs = pairs(include_str!("../data/compare/margins.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
     assert!(10 * held >= 9 * pairs.len() && regressed == 0, "{held} held, {regressed} regressed");
 }
 
 #[test]
-fn nine_in_ten_pairs_without_a_margin_are_shown_not_to_have_regressed() {
+fn nine_in_ten_other_equal_pairs_are_proved_not_to_regress() {
     let pairs = pairs(include_str!("../data/compare/equal.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
     assert!(
@@ -89,21 +88,21 @@ fn nine_in_ten_pairs_without_a_margin_are_shown_not_to_have_regressed() {
 }
 
 #[test]
-fn a_hold_two_milliseconds_longer_regresses_in_nineteen_of_twenty_pairs() {
+fn a_cycle_two_milliseconds_longer_regresses_in_nineteen_of_twenty_pairs() {
     for data in [include_str!("../data/compare/margins.csv"), include_str!("../data/compare/equal.csv")] {
-        // Given pairs of equal runs, in whose newer run every cycle took longer, except those of polling, which would
-        // not poll later
+        // Given pairs of equal runs with every cycle of the newer run lengthened, except for polling, whose
+        // poll times would not change
         let longer = pairs(data)
             .into_iter()
             .map(|(number, pair)| (number, with_longer_turns(pair, 2_000.0)))
             .collect();
-        // Then for nearly all, the regression is certain in spite of the differences between the two runs
+        // Then nearly all pairs regress despite the differences between their runs
         let [held, regressed] = held_and_regressed(&longer);
         assert!(20 * regressed >= 19 * longer.len() && held == 0, "{held} held, {regressed} regressed");
     }
 }
 
-/// The cycles of a pair, lengthened on the new side by this time, and their mean over all strategies.
+/// Lengthens the cycles on the new side of a pair, and recomputes their mean over all strategies.
 fn with_longer_turns(pair: Vec<Pair>, us: f64) -> Vec<Pair> {
     let mut turns: Vec<Pair> = pair.into_iter().filter(|one| one.figure == "turn.p50").collect();
     for one in turns.iter_mut().filter(|one| !one.together && one.strategy != "polling") {
@@ -131,7 +130,7 @@ fn five_equal_runs_against_five_regress_at_most_once_in_twenty() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let mut found = Vec::new();
     for _ in 0..1_000 {
-        // Given five runs per side, assigned at random
+        // Given five randomly chosen runs per side
         runs.shuffle(&mut random);
         let test = |wanted: &(String, String)| {
             let of = |pair: &str| pairs[pair].iter().find(|one| compared(one) == *wanted).unwrap();
@@ -144,7 +143,7 @@ fn five_equal_runs_against_five_regress_at_most_once_in_twenty() {
         };
         found.push(worst(&in_all.iter().map(test).collect::<Vec<_>>()));
     }
-    // Then hardly any comparison reports a regression, and nine in ten exclude one
+    // Then at most one comparison in twenty reports a regression, and nine in ten exclude a regression
     let count = |of: Regression| found.iter().filter(|one| **one == of).count();
     let (held, regressed) = (count(Regression::No), count(Regression::Yes));
     assert!(regressed <= 50 && held >= 900, "{held} held, {regressed} regressed of 1000");

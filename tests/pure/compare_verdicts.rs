@@ -1,4 +1,4 @@
-//! Results of comparing two sides, metric by metric; `snapshots/` contains the answers.
+//! Results of comparing two sides, metric by metric. `snapshots/` contains the expected results.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::compare::{NOISE, base, each, new, open, repetition, taking, with};
 use crate::support::records;
 use crate::support::records::side;
 
-/// A side of runs of seven repetitions.
+/// A side with one run of seven repetitions for each of these factors.
 fn runs(name: &str, times: &[f64]) -> Side {
     let run =
         |(at, times): (usize, &f64)| -> Loaded { taking(&format!("{name} {at}"), *times, 7).runs.remove(0) };
@@ -34,7 +34,7 @@ fn named(label: &str, mut trial: Trial) -> Trial {
     trial
 }
 
-/// Repetitions beside those of another lock that takes this many times as long.
+/// Repetitions of two locks, the second of which takes `other` times as long.
 fn beside(name: &str, other: f64) -> Side {
     let both = (0..10).flat_map(|at| [repetition(at, 1.0), named("other", repetition(at, other))]);
     side(name, &both.collect::<Vec<_>>())
@@ -60,7 +60,7 @@ fn batch(name: &str, requests: u64) -> Side {
     side(name, &[trial])
 }
 
-/// Half of all waits had lasted that long and not ended: beyond the median, there are only lower bounds.
+/// Half of all waits are unfinished, so percentiles beyond the median are lower bounds.
 fn open_ended(times: f64) -> Side {
     each(new(times), |at, trial| {
         let waited = (22_000.0 * times * NOISE[at]) as u64;
@@ -74,7 +74,7 @@ fn acquired(times: u64) -> Counts {
     counts
 }
 
-/// An open load that drops this many of a thousand arrivals, and whose waits become shorter the more it drops.
+/// An open load that drops this many of a thousand arrivals. Waits shorten as it drops more.
 fn shedding(name: &str, dropped: u64) -> Side {
     each(open(name, false), |at, trial| {
         if let Load::Open(open) = &mut trial.spec.load {
@@ -120,12 +120,12 @@ fn lagging(side: Side, share: f64) -> Side {
     each(side, |_, trial| trial.health.lag_share = Some(share))
 }
 
-/// Approximately normal, as the sum of twelve values.
+/// Approximately normal: the sum of twelve uniform values.
 pub fn normal(random: &mut ChaCha8Rng) -> f64 {
     (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
 }
 
-/// A run of seven repetitions of this many locks, each with its own normal noise.
+/// A run with seven repetitions of each lock and log-normal noise.
 fn noisy(name: &str, locks: usize, times: f64, deviation: f64, random: &mut ChaCha8Rng) -> Side {
     let trial = |index: usize| {
         let trial = records::trial_taking(index, times * (deviation * normal(random)).exp());
@@ -136,7 +136,7 @@ fn noisy(name: &str, locks: usize, times: f64, deviation: f64, random: &mut ChaC
     side(name, &(0..locks * 7).map(trial).collect::<Vec<_>>())
 }
 
-/// Four locks that all became a tenth slower, and two locks one of which lost a repetition.
+/// Four locks that became a tenth slower, and two locks, one of which lost a repetition.
 fn noisy_pairs() -> [(Side, Side); 2] {
     let (mut five, mut six) = (ChaCha8Rng::seed_from_u64(5), ChaCha8Rng::seed_from_u64(6));
     let lacking = each(noisy("base", 2, 1.0, 0.01, &mut six), |at, trial| {
@@ -159,7 +159,7 @@ fn margins(all: Option<f64>, tail: Option<f64>) -> Ask {
     Ask { terms: Terms { margin: all, margins, ..Terms::default() }, ..Ask::default() }
 }
 
-/// A change of the load that a user may want to compare, with its description.
+/// A side with another load: faults, hold, timeout, parameters and overrides differ.
 fn another_load() -> Side {
     let restart = FaultChoice {
         kind: "kill".into(),
@@ -189,7 +189,7 @@ fn on_own_servers(side: Side, placement: &str) -> Side {
     })
 }
 
-/// Readers, another host, and other circumstances, each with an unchanged base.
+/// Cases that differ in load, host, servers or floor rather than in speed.
 fn circumstances() -> Vec<Case> {
     let case = |name, new| Case { name, base: base(), new, ask: Ask::default() };
     let some_read = each(new(1.0), |_, trial| trial.spec.read_ratio = 0.5);
@@ -380,7 +380,6 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Result of a comparison, row by row.
 fn described(found: &Comparison) -> String {
     let conclusion = &found.conclusion;
     let mut said = format!("{:?}, {:?}: {}\n", conclusion.exit(), found.about, conclusion.sentence);
@@ -421,7 +420,7 @@ fn described(found: &Comparison) -> String {
 }
 
 #[test]
-fn each_pair_of_sides_is_judged_as_recorded() {
+fn verdicts_of_comparisons_match_the_snapshot() {
     let found = cases().into_iter().map(|Case { name, base, new, ask }| {
         let found = compare(&base, &new, &ask);
         let said =
@@ -432,7 +431,7 @@ fn each_pair_of_sides_is_judged_as_recorded() {
 }
 
 #[test]
-fn one_repetition_gives_no_estimate_of_how_many_are_needed() {
+fn a_single_repetition_gives_no_estimate_of_the_repetitions_needed() {
     let found = power(&taking("base", 1.0, 1), &Ask::default(), 0.05);
     assert!(found.rows.iter().all(|row| row.repetitions.is_none()), "{found:?}");
     let said = zklockbench_report::power(&found, Style::EVERYTHING);

@@ -1,9 +1,9 @@
-//! Checks the proof of locks that join by count, by exploring everything that can happen to three clients: every order
-//! in which their requests are applied and answered, lagging servers, lost requests and replies, clients that die or
-//! stop waiting, and foreign nodes in the directory. Every rule is needed: without it, the check finds an error.
+//! Model-checks locks that join by count, with three clients: every order of requests and replies, lagging
+//! servers, lost requests and replies, clients that die or stop waiting, and foreign nodes. Breaking any rule
+//! of the protocol leads to an error that the check finds.
 //!
-//! The model is of the protocol, not of the code. A list and the watch that follows from it are one step: the nodes
-//! ahead can only disappear, so a watch that finds its node is equivalent to one set with the list.
+//! The model covers the protocol, not the code. A list and the watch set after it are one step: nodes ahead
+//! can only disappear, so a watch that finds its node is equivalent to a watch set together with the list.
 
 use std::collections::HashMap;
 
@@ -15,46 +15,46 @@ const CLIENTS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 struct Protocol {
     leases: usize,
-    /// Whether the lock's nodes have marked names, by which they can be found again. Otherwise, a lost connection ends
-    /// the session.
+    /// Whether node names contain a mark by which a client finds its node again. Otherwise, a lost connection
+    /// ends the session.
     is_marked: bool,
-    /// Whether a holder hands the lock over by a write into the next contender's node.
+    /// Whether a holder hands the lock over by writing to the next contender's node.
     grants: bool,
-    /// Clients that only read, which may be inside together.
+    /// Whether each client is a reader. Readers may hold the lock together.
     reads: [bool; CLIENTS],
     flaw: Option<Flaw>,
 }
 
-/// A broken rule.
+/// A rule that the protocol breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
-    /// One contender more than there are leases enters.
+    /// Admits one contender more than there are leases.
     CountsOneTooFew,
-    /// The nodes are counted before the client's own node is created, and one is added.
+    /// Counts the nodes before creating its own, and adds one.
     CountedBefore,
-    /// The third contender treats itself as the second.
+    /// The third contender acts as if it were the second.
     ThirdIsSecond,
-    /// The second contender treats a number that does not exist as one that has disappeared.
+    /// The second contender treats a node that never existed as a deleted node.
     AbsentIsGone,
     /// The second contender waits only for a grant.
     SecondIsBlind,
-    /// A client that lost a reply assumes that nothing was created.
+    /// A client that lost a reply assumes that no node was created.
     LostIsNothing,
-    /// The client searches for its node on a server that may lag.
+    /// A client searches for its node without a sync, on a server that may lag.
     NoSync,
-    /// The client assumes that the node it finds is the only one.
+    /// A client that finds its node assumes that the queue contains no other.
     FoundIsAlone,
-    /// The grant is a separate write before the deletion.
+    /// The grant is a separate write before the delete.
     GrantsTooSoon,
-    /// Waiters watch only the node just ahead, whatever the number of leases.
+    /// Waiters watch only the node just ahead, even if there are several leases.
     WatchesOne,
-    /// A reader assumes that the only node ahead is a reader's.
+    /// A reader assumes that the only node ahead belongs to a reader.
     SecondReadsToo,
-    /// A client that counted no waiter when it left assumes that there is still none when it joins again.
+    /// A client that counted no waiters at its release still assumes that there are none when it joins again.
     RemembersTheRelease,
 }
 
-/// Number of mishaps that may still happen.
+/// Numbers of mishaps that may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budget {
     losses: u8,
@@ -63,7 +63,7 @@ struct Budget {
     give_ups: u8,
 }
 
-/// Nodes that exist after a transaction, by number, and which of them were granted the lock.
+/// Nodes after a transaction, as bit sets: those that exist, and those that were granted the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Directory {
     there: u16,
@@ -72,7 +72,7 @@ struct Directory {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Owner {
-    /// The node is gone, and no client can see it any more.
+    /// The node is deleted in every state that a client may still read.
     Nobody,
     /// A foreign node, whose name has no number.
     Stranger,
@@ -86,22 +86,20 @@ enum Owner {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
-    /// Between two cycles, or after the last.
+    /// The client is between two cycles or after its last.
     Idle,
-    /// The client has requested to join: whether the reply counts, and the count of the client's own join, if it counts
-    /// itself.
+    /// The client has requested to join: whether the reply contains a count, and the client's own count if it
+    /// counted beforehand.
     Asked {
         counts: bool,
         counted: Option<u8>,
     },
-    /// The reply is in flight.
     Answered {
         own: u8,
         count: Option<u8>,
     },
     /// The client's connection was lost during the join.
     InDoubt,
-    /// The client searches for its node.
     Searches,
     /// The client is about to list the queue.
     Looks {
@@ -111,11 +109,11 @@ enum Step {
     LooksAtOne {
         own: u8,
     },
-    /// The client waits for the end of that node, which is the lock.
+    /// The client waits for the deletion of the node before its own, which hands over the lock.
     WaitsForOne {
         own: u8,
     },
-    /// The client waits for the end of one of these nodes.
+    /// The client waits for the deletion of any of these nodes.
     Waits {
         own: u8,
         on: u16,
@@ -144,7 +142,7 @@ impl Step {
         }
     }
 
-    /// All nodes that the client knows, or may search for.
+    /// Nodes that the client knows or may read.
     fn names(self) -> u16 {
         let watched = if let Self::Waits { on, .. } = self { on } else { 0 };
         self.own().map_or(0, |own| bit(own) | bit(own) >> 1 | watched)
@@ -166,7 +164,7 @@ impl Step {
         }
     }
 
-    /// Whether the client's last view matters.
+    /// Whether the client's last view affects its next steps.
     fn has_view(self) -> bool {
         !matches!(self, Self::Idle | Self::Holds { .. } | Self::HasGranted { .. } | Self::Dead)
     }
@@ -175,18 +173,19 @@ impl Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Client {
     step: Step,
-    /// Last state of the directory that the client has seen: an index in [`World::states`].
+    /// Latest state of the directory that the client has read: an index in [`World::states`].
     view: u8,
     turns_left: u8,
-    /// Whether the client's last release counted no waiter, if the flaw uses that.
+    /// Whether the client's last release counted no waiters; set only for [`Flaw::RemembersTheRelease`].
     left_nobody: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
-    /// All nodes that were ever created, by number.
+    /// Owners of all nodes ever created, by node number.
     made: Vec<Owner>,
-    /// The directory after each transaction, from the oldest that a client may still see to the current one.
+    /// The directory after each transaction, from the oldest state that a client may still read to the
+    /// current state.
     states: Vec<Directory>,
     clients: [Client; CLIENTS],
     left: Budget,
@@ -211,12 +210,10 @@ impl World {
         self.states[self.states.len() - 1]
     }
 
-    /// Adds a transaction that leaves the directory in this state.
     fn transact(&mut self, now: Directory) {
         self.states.push(now);
     }
 
-    /// Creates a node; returns its number.
     fn create(&mut self, owner: Owner) -> u8 {
         let number = u8::try_from(self.made.len()).unwrap();
         self.made.push(owner);
@@ -230,7 +227,7 @@ impl World {
         self.transact(Directory { there: there & !nodes, granted });
     }
 
-    /// The nodes among these that are in the queue.
+    /// The nodes among these that belong to the queue.
     fn numbered(&self, nodes: u16) -> u16 {
         let is_stranger = |node: &u8| self.made[usize::from(*node)] == Owner::Stranger;
         nodes & !(0..self.made.len() as u8).filter(is_stranger).fold(0, |all, node| all | bit(node))
@@ -246,13 +243,13 @@ impl World {
         nodes & (0..self.made.len() as u8).filter(is_readers).fold(0, |all, node| all | bit(node))
     }
 
-    /// The node just behind, in the current state.
+    /// The node just behind `own` in the current state.
     fn next_behind(&self, own: u8) -> Option<u8> {
         let behind = self.numbered(self.now().there) >> own >> 1;
         (behind != 0).then(|| own + 1 + u8::try_from(behind.trailing_zeros()).unwrap())
     }
 
-    /// The normal form of equivalent worlds, without anything that clients can no longer see.
+    /// The normal form of equivalent worlds, without states that no client can read.
     fn normal(mut self) -> Self {
         let last = self.states.len() - 1;
         for client in &mut self.clients {
@@ -274,7 +271,7 @@ impl World {
         self
     }
 
-    /// Renumbers nodes from the first that a client knows, or may search for, which is the one before its own.
+    /// Renumbers nodes from the first that exists or that a client knows or may read.
     fn count_from_the_first(&mut self) {
         let visible = self.states.iter().fold(0, |all, state| all | state.there);
         let used = self.clients.iter().fold(visible, |all, client| all | client.step.names());
@@ -296,13 +293,13 @@ impl World {
         }
     }
 
-    /// States that a client's next reply may show: servers may lag, but never go back.
+    /// States that a client's next reply may show. Servers may lag, but never go back.
     fn views(&self, client: usize) -> impl Iterator<Item = (u8, Directory)> + use<'_> {
         let from = self.clients[client].view;
         (from..).zip(self.states[usize::from(from)..].iter().copied())
     }
 
-    /// The world with a client at `step`, with `view`.
+    /// The world with a client at `step` and `view`.
     fn with(&self, client: usize, view: u8, step: Step) -> Self {
         let mut world = self.clone();
         world.clients[client].view = view;
@@ -310,12 +307,12 @@ impl World {
         world.normal()
     }
 
-    /// The world with a client at `step`, with an unchanged view.
+    /// The world with a client at `step` and an unchanged view.
     fn at(&self, client: usize, step: Step) -> Self {
         self.with(client, self.clients[client].view, step)
     }
 
-    /// The world after a client's cycle, however it ended.
+    /// The world after the end of a client's cycle.
     fn after_turn(mut self, client: usize) -> Self {
         self.clients[client].step = Step::Idle;
         self.clients[client].turns_left -= 1;
@@ -331,7 +328,7 @@ impl World {
         self.clients.iter().all(is_served)
     }
 
-    /// Holders whose node exists. A holder without a node is a zombie, and its token shows that.
+    /// Holders whose node exists. A holder without a node is a zombie, which its fencing token reveals.
     fn holders(&self) -> Vec<usize> {
         let holds = |client: &Client| match client.step {
             Step::Holds { own } | Step::HasGranted { own } => self.now().there & bit(own) != 0,
@@ -346,7 +343,7 @@ impl Protocol {
         self.flaw == Some(flaw)
     }
 
-    /// The nodes ahead that a client waits for; for a reader, only writers'.
+    /// Nodes ahead that a client waits for; for a reader, only writers' nodes.
     fn in_the_way(&self, world: &World, number: usize, own: u8, nodes: u16) -> u16 {
         let before = world.before(own, nodes);
         if self.reads[number] { before & !world.of_readers(self.reads, before) } else { before }
@@ -375,7 +372,7 @@ impl Protocol {
         }
     }
 
-    /// Worlds after the client's next step.
+    /// Worlds after a client's next step.
     fn steps_of(&self, world: &World, number: usize) -> Vec<World> {
         let client = world.clients[number];
         let mut next = Vec::new();
@@ -386,7 +383,7 @@ impl Protocol {
                     let view = u8::try_from(world.states.len() - 1).unwrap();
                     let counted =
                         self.has(Flaw::CountedBefore).then(|| world.now().there.count_ones() as u8 + 1);
-                    // The client may also join by a create, depending on what it saw in earlier cycles.
+                    // The client may also join by a create, depending on its earlier cycles.
                     for counts in [true, false] {
                         next.push(world.with(number, view, Step::Asked { counts, counted }));
                     }
@@ -425,7 +422,7 @@ impl Protocol {
             }
             Step::LooksAtOne { own } => {
                 for (view, seen) in world.views(number) {
-                    // A foreign node has another name.
+                    // A foreign node does not have the expected name.
                     let is_there = world.numbered(seen.there) & bit(own - 1) != 0;
                     let step = match is_there {
                         true => Step::WaitsForOne { own },
@@ -446,7 +443,7 @@ impl Protocol {
             }
             Step::Waits { own, on } => {
                 for (view, seen) in world.views(number) {
-                    // The grant comes first: both are in one transaction.
+                    // The grant takes precedence: the same transaction deletes the previous holder's node.
                     if self.grants && seen.granted & bit(own) != 0 {
                         next.push(world.with(number, view, Step::Holds { own }));
                     } else if seen.there & on != on {
@@ -476,17 +473,17 @@ impl Protocol {
         Step::Waits { own, on: before }
     }
 
-    /// The world with the node of a client that joins, and the node's number.
+    /// The world with the node of a joining client, and the node's number.
     fn joined(&self, world: &World, number: usize) -> (World, u8) {
         let mut after = world.clone();
         let own = after.create(Owner::Client { number: number as u8, is_over: false, is_of_turn: true });
         (after, own)
     }
 
-    /// The world after a client that lost its connection during the join continues.
+    /// The world after the next step of a client that lost its connection during the join.
     fn resolves(&self, world: &World, number: usize) -> World {
         if !self.is_marked {
-            // The session ends, its node disappears with it some time later, and the client starts again.
+            // The session ends, its node disappears later, and the client starts again.
             let mut after = world.clone();
             after.of_client(number, |is_over, is_of_turn| (*is_over, *is_of_turn) = (true, false));
             return after.at(number, Step::Idle);
@@ -503,8 +500,7 @@ impl Protocol {
         let mut after = world.clone();
         after.delete(bit(own));
         after.clients[number].left_nobody = self.has(Flaw::RemembersTheRelease) && after.now().there == 0;
-        // A client that knows of no waiter deletes its node, as does one that guesses so, even if there is a waiter by
-        // now.
+        // A client that assumes no waiters only deletes its node, even if a waiter has arrived meanwhile.
         let mut ways = vec![after.after_turn(number)];
         // A holder whose node is gone cannot grant: the whole transaction fails.
         let is_there = world.now().there & bit(own) != 0;
@@ -523,7 +519,7 @@ impl Protocol {
         ways
     }
 
-    /// Worlds after any mishap that may still happen.
+    /// Worlds after each mishap that may still happen.
     fn mishaps(&self, world: &World) -> Vec<World> {
         let mut next = Vec::new();
         let spend = |spend: fn(&mut Budget) -> &mut u8| {
@@ -555,7 +551,7 @@ impl Protocol {
         next
     }
 
-    /// Events that no client causes: servers end expired sessions, and foreign nodes disappear.
+    /// Worlds after events that no client causes: an expired session ends, or a foreign node disappears.
     fn happens(&self, world: &World) -> Vec<World> {
         let mut next = Vec::new();
         let there = (0_u8..).zip(&world.made).filter(|(node, _)| world.now().there & bit(*node) != 0);
@@ -576,7 +572,7 @@ impl Protocol {
         next
     }
 
-    /// Whether a waiter could enter but was not notified: nothing that it waits for has happened.
+    /// Whether a waiter could enter, but the event it waits for has not happened.
     fn leaves_room(&self, world: &World) -> bool {
         world.clients.iter().enumerate().any(|(number, client)| {
             let (Step::Waits { own, .. } | Step::WaitsForOne { own }) = client.step else { return false };
@@ -591,9 +587,9 @@ struct Found {
     worlds: usize,
     /// Number of worlds with more holders than leases.
     too_many: usize,
-    /// Number of worlds in which a waiter could enter but is not notified.
+    /// Number of worlds in which a waiter could enter but will not be notified.
     unnoticed: usize,
-    /// Number of worlds from which some live client can no longer be served.
+    /// Number of worlds from which a live client can no longer be served.
     stuck: usize,
 }
 
@@ -634,7 +630,7 @@ fn explore(protocol: Protocol, left: Budget, turns: [u8; CLIENTS]) -> Found {
     found
 }
 
-/// Number of worlds that can be reached from these.
+/// Number of worlds that are reachable from `from`.
 fn reachable(edges: &[Vec<usize>], from: Vec<usize>) -> usize {
     let mut is_reached = vec![false; edges.len()];
     let mut left = from;
@@ -665,7 +661,7 @@ const DEATH: Budget = Budget { deaths: 1, ..NOTHING };
 const STRANGER: Budget = Budget { strangers: 1, ..NOTHING };
 const GIVES_UP: Budget = Budget { give_ups: 1, ..NOTHING };
 
-/// Mishaps to explore. With --long there are two at a time; all possible combinations would take minutes.
+/// Mishaps to explore: one at a time, or two with `--long`. All combinations would take minutes.
 fn mishaps(protocol: Protocol) -> &'static [Budget] {
     const TWO: [Budget; 5] = [
         Budget { losses: 2, ..NOTHING },
@@ -675,7 +671,7 @@ fn mishaps(protocol: Protocol) -> &'static [Budget] {
         Budget { give_ups: 1, ..STRANGER },
     ];
     const ONE: [Budget; 3] = [DEATH, GIVES_UP, LOSS];
-    // Sessions that end and start again give ten times as many states.
+    // Sessions that end and restart multiply the number of states by ten.
     let one = if protocol.is_marked { &ONE[..] } else { &ONE[..2] };
     depth::of(one, &TWO)
 }
@@ -694,7 +690,7 @@ fn exclusion_and_progress_hold_in_every_interleaving() {
 
 #[test]
 #[ignore = "long: hundreds of thousands of states for each lock"]
-fn exclusion_and_progress_hold_with_two_cycles_each_without_failures() {
+fn exclusion_and_progress_hold_over_two_cycles_without_failures() {
     for protocol in [CURATOR, TWO_READERS, COUNT, SEMAPHORE] {
         let found = explore(protocol, NOTHING, [2; CLIENTS]);
         println!("{protocol:?}: {found:?}");
@@ -731,7 +727,7 @@ fn every_rule_of_the_model_is_needed() {
         (COUNT, Flaw::RemembersTheRelease, NOTHING, TooMany),
     ];
     for (protocol, flaw, left, leads) in broken {
-        // A flaw that remembers a cycle needs a second cycle; a third client would add nothing.
+        // A flaw that remembers a cycle shows only in the second cycle. It needs no third client.
         let turns = if flaw == Flaw::RemembersTheRelease { [2, 1, 0] } else { ONCE };
         let found = explore(Protocol { flaw: Some(flaw), ..protocol }, left, turns);
         println!("{flaw:?}, {left:?}: {found:?}");

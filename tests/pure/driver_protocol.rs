@@ -1,4 +1,4 @@
-//! The examples on the page about drivers match the published schemas of their messages.
+//! The examples in `docs/testing-your-client.md` match the published schemas of driver messages.
 
 use serde_json::{Value, json};
 use zklockbench_locks::driver::protocol;
@@ -22,7 +22,7 @@ fn page() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/testing-your-client.md")).unwrap()
 }
 
-/// Each message of the session, and whether the driver sends it. A continued line is part of the message.
+/// Messages of the example session, and whether the driver sends each. A message may span several lines.
 fn session() -> Vec<(bool, Value)> {
     let page = page();
     let (_, session) = page.split_once("## A whole session").unwrap();
@@ -41,7 +41,7 @@ fn session() -> Vec<(bool, Value)> {
 }
 
 #[test]
-fn the_session_in_the_docs_matches_the_schemas() {
+fn the_example_session_in_the_docs_matches_the_driver_schemas() {
     let (schemas, session) = (Schemas(protocol::schemas()), session());
     assert!(session.len() > 12, "{session:?}");
     for (from_driver, line) in &session {
@@ -52,7 +52,7 @@ fn the_session_in_the_docs_matches_the_schemas() {
 }
 
 #[test]
-fn the_suite_reads_exactly_what_the_schemas_allow() {
+fn the_suite_parses_the_driver_answers_in_the_docs() {
     let answers = session().into_iter().filter(|(from_driver, line)| *from_driver && line["t"] != "ready");
     for (_, line) in answers {
         let read = protocol::Line::read(line.to_string().as_bytes());
@@ -61,7 +61,7 @@ fn the_suite_reads_exactly_what_the_schemas_allow() {
 }
 
 #[test]
-fn examples_in_the_docs_match_the_schemas() {
+fn inline_examples_in_the_docs_match_the_driver_schemas() {
     let schemas = Schemas(protocol::schemas());
     let page = page();
     let examples = page.split('`').filter(|part| part.starts_with("{\"id\"") || part.starts_with("{\"t\""));
@@ -75,7 +75,7 @@ fn examples_in_the_docs_match_the_schemas() {
 }
 
 #[test]
-fn the_schemas_reject_malformed_messages() {
+fn the_driver_schemas_reject_malformed_messages() {
     let schemas = Schemas(protocol::schemas());
     for wrong in [
         json!({ "id": 1 }),

@@ -1,4 +1,4 @@
-//! Verdicts on a trial and on a run: whether contenders excluded each other, and when that is unknown.
+//! Verdicts on trials and runs: whether contenders excluded each other, or why that is unknown.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use zklockbench_scenario::TrialSpec;
 
 use crate::support::{records, views};
 
-/// The valid trial, changed and judged.
+/// A valid trial with a change, judged.
 fn after(change: impl FnOnce(&mut Trial)) -> Trial {
     let mut trial = records::trial(0);
     change(&mut trial);
@@ -23,7 +23,7 @@ fn after(change: impl FnOnce(&mut Trial)) -> Trial {
     trial
 }
 
-/// The overall verdict with its reasons, and its parts.
+/// Describes the overall verdict, its reasons, and its parts.
 fn described(name: &str, judged: &Judged) -> String {
     let mut said = format!("{name}: {}\n", judged.verdict.word());
     judged.verdict.reasons().iter().for_each(|why| writeln!(said, "  {why}").unwrap());
@@ -60,7 +60,7 @@ fn stuck(contender: usize, blocker: Option<usize>) -> Stuck {
     Stuck { blocker, ..views::stuck(contender) }
 }
 
-/// A valid trial with this many acquisitions in the measured phase.
+/// A valid trial with `acquisitions` in the measured phase.
 fn measured(acquisitions: u64, evidence: Evidence) -> Trial {
     let mut trial = Trial { evidence, ..records::trial(0) };
     trial
@@ -77,19 +77,19 @@ fn many() -> Evidence {
     Evidence { entries: 900, waited: 800, ..Evidence::default() }
 }
 
-/// A trial with this many checked acquisitions.
+/// A trial in which `seen_inside` of `acquired` acquisitions were checked.
 fn checked(seen_inside: u64, acquired: u64) -> Trial {
     let evidence = Evidence { entries: acquired, waited: acquired - 1, seen_inside, ..Evidence::default() };
     after(|trial| *trial = measured(acquired, evidence))
 }
 
-/// A trial without an acquisition in the measured phase.
+/// A trial whose acquisitions were all in the warm-up.
 fn warm_up_only(entries: u64) -> Trial {
     let evidence = Evidence { entries, waited: entries, by_transactions: entries, ..Evidence::default() };
     after(|trial| *trial = measured(0, evidence))
 }
 
-/// Evidence from a warm-up with many acquisitions, with this many acquisitions after it.
+/// A trial with many acquisitions in the warm-up and `acquired` after it.
 fn after_warm_up(acquired: u64) -> Trial {
     let evidence = Evidence { entries: 5_000, waited: 4_000, seen_inside: 4_000, ..Evidence::default() };
     after(|trial| {
@@ -124,13 +124,12 @@ fn cut_short(cause: Cause, why: &str) -> Option<CutShort> {
     Some(CutShort { cause, why: why.into() })
 }
 
-/// Records that two holds were lost with their session.
 fn lose(trial: &mut Trial) {
     trial.whole.lost_while_held = 2;
 }
 
 #[test]
-fn each_valid_trial_with_a_change_has_the_recorded_verdict() {
+fn verdicts_of_trials_match_the_snapshot() {
     let interfered = || "session 0x1 deleted /a".to_owned();
     let violated = |change: fn(&mut Trial)| {
         let mut trial = records::trial_with_a_violation(0);
@@ -229,7 +228,7 @@ fn each_valid_trial_with_a_change_has_the_recorded_verdict() {
 }
 
 #[test]
-fn an_outage_is_explained_only_by_a_second_node_of_a_lock_that_reads_without_a_sync() {
+fn a_second_node_explains_an_outage_only_for_locks_that_read_without_a_sync() {
     let is_described = |lock: &str, unanswered: u64, stuck: Vec<Stuck>| {
         let mut trial = records::trial(0);
         trial.whole.requests = trial.whole.succeeded;
@@ -240,13 +239,13 @@ fn an_outage_is_explained_only_by_a_second_node_of_a_lock_that_reads_without_a_s
     let behind_itself = || vec![stuck(3, Some(3)), stuck(1, Some(3))];
     assert!(is_described("kazoo", 1, behind_itself()));
     assert!(!is_described("kazoo", 0, behind_itself()), "every create was answered");
-    assert!(!is_described("ahead", 1, behind_itself()), "this lock asks for a sync");
+    assert!(!is_described("ahead", 1, behind_itself()), "this lock requests a sync");
     assert!(
         !is_described("kazoo", 1, vec![stuck(3, Some(3)), stuck(1, Some(2))]),
         "behind another contender's node"
     );
-    assert!(!is_described("kazoo", 1, vec![stuck(3, None)]), "behind no contender's node");
-    // The first node's contender waits in its process; the node is left at the end
+    assert!(!is_described("kazoo", 1, vec![stuck(3, None)]), "not behind a contender's node");
+    // The stuck contender waits inside its process, and the node that blocks the queue is left over.
     let left = "/run/lock-0/_c_1-lock-0000000075 (session 0x1)";
     let beside = |node: &str| {
         let first = Stuck { node: Some("_c_1-lock-0000000075".into()), ..stuck(3, None) };
@@ -258,11 +257,11 @@ fn an_outage_is_explained_only_by_a_second_node_of_a_lock_that_reads_without_a_s
         standing_still(&zklockbench_locks::find("local-then-remote").unwrap().card, &trial).is_some()
     };
     assert!(beside(left) && !beside("/run/lock-0/_c_2-lock-0000000074 (session 0x2)"));
-    // There are leftover nodes, but no waiter
+    // Nodes are left over, but no contender is stuck.
     assert!(is_described("curator-mutex", 1, Vec::new()) && !is_described("baton", 1, Vec::new()));
 }
 
-/// Two holders with one lease each of a semaphore, the second of which entered while the first one's node existed.
+/// Two holders of one semaphore lease each. The second entered while the first holder's node existed.
 fn facts(leases: u32) -> Facts {
     let claim = LockClaim::WRITE;
     let did = |contender, at, deed| Moment { at, contender, lock: 0, session: None, deed };
@@ -296,11 +295,11 @@ fn the_facts_of_a_trial_are_judged_once_and_dropped() {
         "{:?}",
         trial.judged
     );
-    assert_eq!(trial.evidence.by_clock, 1, "kept out for all of its 20 ms");
-    // A second judgement uses the results of the first
+    assert_eq!(trial.evidence.by_clock, 1, "excluded for all of its 20 ms");
+    // A second judgement reuses the results of the first.
     let again = after(|again| again.ensemble_order = trial.ensemble_order.clone());
     assert_eq!(again.judged.verdict, trial.judged.verdict);
-    // And two leases are enough for two holders
+    // With two leases, both holders may be inside.
     let mut trial = Trial { facts: Some(facts(2)), ..records::trial(0) };
     judge(&mut trial);
     assert_eq!((trial.judged.order, trial.violation_count), (Some(Verdict::Held), 0));
@@ -329,7 +328,7 @@ fn alone(index: usize) -> Trial {
 }
 
 #[test]
-fn each_run_of_trials_has_the_recorded_verdict() {
+fn verdicts_of_runs_match_the_snapshot() {
     let again =
         |trial: Trial, of: usize| Trial { spec: TrialSpec { makes_up_for: Some(of), ..trial.spec }, ..trial };
     let invalid = |mut trial: Trial| {

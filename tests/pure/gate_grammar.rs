@@ -1,4 +1,4 @@
-//! The syntax of gates: what is accepted, the messages for everything else, and that no text makes the parser fail.
+//! Syntax of gates: accepted forms, error messages, and robustness against any text.
 
 use std::sync::LazyLock;
 
@@ -18,12 +18,12 @@ use crate::support::diagnosed::said_of_files;
 
 static FIGURES: LazyLock<Vec<&FigureCard>> = LazyLock::new(figures::cards);
 
-/// For scenarios with unknown strategies and contenders.
+/// Knowledge of the metrics only, as for a scenario whose strategies and contenders are unknown.
 fn anything() -> Known<'static> {
     Known { figures: &FIGURES, cells: None }
 }
 
-/// One condition of each form, in canonical notation.
+/// One gate of each form, in canonical notation.
 const RIGHT: [&str; 14] = [
     "wait.p99 < 50ms",
     "wait.p99.9 <= 1.5s",
@@ -50,7 +50,7 @@ fn every_gate_form_round_trips() {
 }
 
 #[test]
-fn a_gate_names_a_strategy_by_an_alias() {
+fn a_gate_may_name_a_strategy_by_an_alias() {
     let lock = LockCard { name: "ours", aliases: &["theirs"], ..LockCard::OF_ZOOKEEPER };
     let strategies = ["ours", "ours wait=1s", "baton+ours"].map(str::to_owned);
     let cells = KnownCells { strategies: &strategies, locks: &[lock], contenders: &[1] };
@@ -63,7 +63,7 @@ fn a_gate_names_a_strategy_by_an_alias() {
 }
 
 #[test]
-fn each_gate_is_read_or_its_mistake_is_marked_and_explained() {
+fn gates_are_parsed_or_refused_with_an_explanation() {
     let strategies = ["baton".to_owned(), "polling poll_interval=500ms".to_owned()];
     let cells = KnownCells { strategies: &strategies, locks: &[], contenders: &[1, 20] };
     let known = Known { cells: Some(cells), ..anything() };
@@ -91,7 +91,7 @@ fn empty_texts_control_characters_and_infinite_numbers_are_refused() {
 }
 
 #[test]
-fn wrong_gates_in_a_file_are_explained() {
+fn invalid_gates_in_a_file_are_explained() {
     insta::assert_snapshot!(
         "errors_in_files_with_gates",
         said_of_files(&CARDS, include_str!("snapshots/pure__gate_grammar__errors_in_files_with_gates.snap"))
@@ -123,16 +123,16 @@ fn units(unit: Unit) -> impl Strategy<Value = Written> {
     select(Written::ALL.into_iter().filter(|written| written.fits(unit)).collect::<Vec<_>>())
 }
 
-/// Conditions of every form, with every metric that fits.
+/// Random conditions of every form.
 fn conditions() -> impl Strategy<Value = Condition> {
     let relations = select(vec![Relation::Less, Relation::AtMost, Relation::More, Relation::AtLeast]);
     let value = (figures(), numbers()).prop_flat_map(|(figure, number)| {
-        // A share is at most 1.
+        // Shares are at most 1.
         let number = if figure.unit() == Unit::Share { number / 2e6 } else { number };
         let limit = units(figure.unit()).prop_map(move |unit| Limit::Value(Quantity { number, unit }));
         (Just(figure), limit)
     });
-    let floor = (figures().prop_filter("one with a floor", |figure| has_floor(*figure)), numbers())
+    let floor = (figures().prop_filter("metric with a floor", |figure| has_floor(*figure)), numbers())
         .prop_map(|(figure, factor)| (figure, Limit::Times(factor, Reference::Floor)));
     let other = (figures(), numbers(), scopes()).prop_map(|(figure, factor, mut scope)| {
         scope.strategy = Some("another".into());
@@ -141,7 +141,7 @@ fn conditions() -> impl Strategy<Value = Condition> {
     let compared = (prop_oneof![value, floor, other], relations)
         .prop_map(|((figure, limit), relation)| (figure, Rule::Compare(relation, limit)));
     let regressed = (figures(), 1_u32..1_000)
-        .prop_filter("one that can be worse", |(figure, _)| figure.better() != Better::Neither)
+        .prop_filter("metric that can be worse", |(figure, _)| figure.better() != Better::Neither)
         .prop_map(|(figure, percent)| (figure, Rule::NotRegressed { percent: f64::from(percent) }));
     (prop_oneof![compared, regressed], scopes()).prop_map(|((figure, rule), scope)| Condition {
         across: None,
@@ -150,7 +150,7 @@ fn conditions() -> impl Strategy<Value = Condition> {
     })
 }
 
-/// At least this many cases, whatever is configured.
+/// At least ten thousand cases, or more if configured.
 fn ten_thousand() -> ProptestConfig {
     ProptestConfig { cases: crate::cases().cases.max(10_000), ..crate::cases() }
 }
@@ -159,7 +159,7 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn written_gates_are_read_back_unchanged(condition in conditions()) {
+    fn random_gates_round_trip(condition in conditions()) {
         prop_assert_eq!(parse(&condition.to_string(), anything()), Ok(condition));
     }
 }
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ten_thousand())]
 
     #[test]
-    fn any_text_is_parsed_or_refused_with_a_position_inside_it(
+    fn any_gate_text_is_parsed_or_refused_with_a_valid_position(
         text in prop_oneof![
             any::<Vec<u8>>().prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
             proptest::collection::vec(select(pieces()), 0..14).prop_map(|words| words.join(" ")),
@@ -195,7 +195,7 @@ fn pieces() -> Vec<&'static str> {
     text.split(' ').collect()
 }
 
-/// A valid gate in which some characters are replaced, removed or doubled.
+/// A valid gate with some characters replaced, removed or inserted.
 fn mutations() -> impl Strategy<Value = String> {
     let change = (any::<prop::sample::Index>(), proptest::option::of(any::<char>()), any::<bool>());
     let changes = proptest::collection::vec(change, 1..4);

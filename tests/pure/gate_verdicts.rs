@@ -1,4 +1,4 @@
-//! Outcomes of gates: each kind of gate green, red and unknown, over handmade records.
+//! Outcomes of gates on handmade records: each kind of gate passes, fails and is unknown.
 
 use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Side, compare};
 use zklockbench_analysis::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
@@ -15,14 +15,14 @@ use zklockbench_scenario::gate::{Gate, Known, parse};
 
 use crate::support::records;
 
-/// Three repetitions of `baton` and of `mutex` with 20 contenders, and of `baton` with 2. In each, a thousand waits of
-/// 30 ms and as many handoffs of 2 ms. `baton` acquires 100 times per second, `mutex` 50 times.
+/// A run of `baton` and `mutex` with 20 contenders, and of `baton` with 2, three repetitions each by default.
+/// Each has 1,000 waits of 30 ms and 1,000 handoffs of 2 ms. `baton` acquires 100 times per second, `mutex`
+/// 50 times.
 #[derive(Clone)]
 struct World {
     run: Run,
     trials: Vec<Trial>,
     repetitions: u32,
-    /// Baseline, if there is one.
     baseline: Option<Side>,
 }
 
@@ -90,12 +90,12 @@ impl World {
     }
 }
 
-/// A gate, a change of the world and its name.
+/// A gate, the name of a change, and the change.
 type Case = (&'static str, &'static str, fn(&mut World));
 
 fn nothing(_: &mut World) {}
 
-/// The outcome of each gate in this world after its change, with the sentence on its worst cell.
+/// The outcome of each gate after its change, with the sentence on its worst cell.
 fn outcomes(world: &World, cases: &[Case]) -> String {
     let outcome = |(gate, name, change): &Case| {
         let mut world = world.clone();
@@ -138,7 +138,7 @@ const LIMITS: &[Case] = &[
     ("throughput of baton >= 100/s", "100/s", nothing),
     ("throughput >= 100/s", "100/s and 50/s", nothing),
     ("throughput >= 10/s", "a length of 0", |w| w.mutex()[0].measured_us = 0),
-    // Counts, for which every repetition decides
+    // Counts, which every repetition must meet
     ("violations == 0", "none", nothing),
     ("violations == 0", "two in a repetition", |w| w.baton()[1].violation_count = 2),
     ("timed_out <= 3", "3 in a repetition", |w| timed_out(&mut w.baton()[2], 3)),
@@ -160,7 +160,7 @@ const LIMITS: &[Case] = &[
     ("throughput at 20 contenders > 1.2 * throughput of mutex", "100/s and 50/s", nothing),
     ("throughput of baton at 20 contenders > 0.9 * throughput at 2 contenders", "100/s each", nothing),
     ("wait.p99 of baton < 1.5 * wait.p50", "30 ms each", nothing),
-    // Which repetitions decide
+    // Gates on the median or on every repetition
     ("every wait.p99 < 50ms", "one slow repetition", |w| wait(&mut w.baton()[1], 90_000, 1_000)),
     ("every wait.p99 < 50ms", "30 ms", nothing),
     ("every wait.p99 < 50ms", "at least 40 ms once", |w| unserved(&mut w.baton()[1], 40_000)),
@@ -188,7 +188,7 @@ const OTHER: &str = "throughput of baton at 20 contenders > 1.2 * throughput of 
 const NOT_REGRESSED: &str = "wait.p99 not regressed by 5% against baseline";
 const FASTER: &str = "throughput not regressed by 5% against baseline";
 
-/// In a world that equals its baseline.
+/// Changes of a world that equals its baseline.
 const AGAINST_A_BASELINE: &[Case] = &[
     (NOT_REGRESSED, "as before", nothing),
     (NOT_REGRESSED, "mutex slower", mutex_slower),
@@ -211,7 +211,7 @@ const AGAINST_A_BASELINE: &[Case] = &[
     (NOT_REGRESSED, "another load", |w| base(w).trials.iter_mut().for_each(|t| t.spec.load = Load::Batch)),
 ];
 
-/// Counts that a batch determines need no repetitions.
+/// Counts of a batch are deterministic, so they need no repetitions.
 const BATCHES: &[Case] = &[
     ("notifications not regressed by 5% against baseline", "100 and 105", |w| batches(w, 100, 105)),
     ("notifications not regressed by 5% against baseline", "100 and 106", |w| batches(w, 100, 106)),
@@ -219,7 +219,7 @@ const BATCHES: &[Case] = &[
 ];
 
 #[test]
-fn each_gate_has_the_recorded_outcome() {
+fn outcomes_of_gates_match_the_snapshot() {
     insta::assert_snapshot!("outcomes", outcomes(&World::new(), LIMITS));
     let few: &[Case] = &[(NOT_REGRESSED, "mutex slower", mutex_slower)];
     let baseline = [
@@ -228,14 +228,15 @@ fn each_gate_has_the_recorded_outcome() {
         outcomes(&compared(1), BATCHES),
     ];
     insta::assert_snapshot!("outcomes_against_a_baseline", baseline.join("\n"));
-    // The reference cell is not compared with itself
+    // The reference cell is not compared with itself.
     let outcome = World::new().outcome("throughput at 20 contenders > 1.2 * throughput of mutex");
     assert_eq!(outcome.checks.iter().map(|check| check.strategy.as_str()).collect::<Vec<_>>(), ["baton"]);
 }
 
 #[test]
-fn a_relation_between_strategies_that_chance_may_explain_is_unknown() {
-    // Given six repetitions in which `baton` is 1.1 to 1.3 times, or about 1.3 times as fast as `mutex`
+fn a_ratio_between_strategies_that_chance_may_explain_is_unknown() {
+    // Given repetitions in which `baton` is 1.1 to 1.3 times as fast as `mutex`, or always about 1.3 times as
+    // fast
     let of = |repetitions: u32, times: fn(usize) -> f64, gate: &str| {
         let mut world = World::of(repetitions);
         world.repetitions = repetitions;
@@ -254,7 +255,7 @@ fn a_relation_between_strategies_that_chance_may_explain_is_unknown() {
         (6, narrow, 1.15, "passed", "between 1.3 and 1.31"),
         (6, narrow, 1.5, "FAILED", "between 1.3 and 1.31"),
         (3, narrow, 1.15, "unknown", "3 repetitions are too few to distinguish it from chance: that needs 4"),
-        // Two equal values are inconclusive, three are not
+        // Three equal values are conclusive; two are not.
         (2, same, 1.15, "unknown", "2 repetitions are too few to distinguish it from chance: that needs 4"),
         (3, same, 1.15, "passed", "65/s"),
     ] {
@@ -275,7 +276,7 @@ fn side(path: &str, stored: StoredRun) -> Side {
     Side { path: path.into(), runs: vec![Loaded { path: path.into(), stored }] }
 }
 
-/// A world with this many repetitions that equals its baseline.
+/// A world that equals its baseline.
 fn compared(repetitions: u32) -> World {
     let mut world = World::of(repetitions);
     let mut stored = records::stored(&world.run, &world.trials);
@@ -297,7 +298,7 @@ fn mutex_slower(world: &mut World) {
     slower(world, "mutex");
 }
 
-/// A batch with this many notifications in the baseline and now.
+/// Turns all trials into batches with `was` notifications in the baseline and `is` now.
 fn batches(world: &mut World, was: u64, is: u64) {
     let notified = |trial: &mut Trial, count: u64| {
         trial.spec.load = Load::Batch;
@@ -314,8 +315,8 @@ fn batches(world: &mut World, was: u64, is: u64) {
 }
 
 #[test]
-fn more_gates_against_a_baseline_raise_no_more_false_alarms() {
-    // Five repetitions per side can decide six comparisons: with twelve, none of them can be significant
+fn gates_against_a_baseline_are_corrected_for_multiple_comparisons() {
+    // Five repetitions per side are enough for six comparisons, but not for twelve.
     let mut world = compared(5);
     slower(&mut world, "mutex");
     let gate = |figure: &str| format!("{figure} not regressed by 5% against baseline");
@@ -353,20 +354,20 @@ fn the_worst_gate_comes_first_and_a_failure_outweighs_an_unknown() {
     ];
     assert_eq!(words, expected);
     assert!(matches!(overall(&outcomes), Verdict::Violated(_)));
-    // The cell closest to the limit
+    // The cell closest to the limit is listed first.
     assert_eq!(outcomes[3].checks[0].strategy, "mutex");
     insta::assert_snapshot!(
         "gates_on_a_terminal",
         zklockbench_report::gates(&outcomes, Style::EVERYTHING).unwrap()
     );
     insta::assert_snapshot!("gates_as_markdown", zklockbench_report::gates_markdown(&outcomes).unwrap());
-    // And the outcomes can be read back from a file
+    // Outcomes round-trip through JSON.
     let text = serde_json::to_string(&outcomes).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Outcome>>(&text).unwrap(), outcomes);
 }
 
 #[test]
-fn exclusion_is_always_a_gate_and_prints_no_line_when_alone() {
+fn exclusion_is_always_a_gate_but_is_not_printed_alone() {
     let mut world = World::new();
     world.baton()[1] = records::trial_with_a_violation(1);
     world.baton()[1].spec.strategy.label = "baton".into();
@@ -387,7 +388,7 @@ fn wait(trial: &mut Trial, us: u64, samples: usize) {
     trial.histograms.insert(Measure::Wait, records::histogram(&vec![us; samples]));
 }
 
-/// Makes 2 of 100 waits end without the lock after this time.
+/// Adds unserved waits of this length: 2 % of all waits.
 fn unserved(trial: &mut Trial, us: u64) {
     trial.histograms.insert(Measure::Unserved, records::histogram(&[us; 20]));
 }
@@ -418,7 +419,7 @@ fn overloaded(like: &Trial) -> Trial {
 }
 
 #[test]
-fn the_whole_comparison_is_a_gate_if_no_other_gate_covers_it() {
+fn a_whole_comparison_with_a_baseline_is_judged_as_a_gate() {
     let came_to = |slow: Option<&str>, repetitions: u32| -> Outcome {
         let mut world = compared(repetitions);
         slow.into_iter().for_each(|label| slower(&mut world, label));
@@ -427,7 +428,7 @@ fn the_whole_comparison_is_a_gate_if_no_other_gate_covers_it() {
             compare(world.baseline.as_ref().unwrap(), &new, &Ask::default());
         Outcome::of_comparison(&found)
     };
-    // Three cells with a few metrics each need eight repetitions
+    // Three cells with several metrics each need eight repetitions.
     assert_eq!(came_to(None, 8).word(), "passed");
     let failed = came_to(Some("mutex"), 8);
     assert_eq!((failed.word(), failed.checks[0].strategy.as_str()), ("FAILED", "mutex"));
@@ -440,7 +441,7 @@ fn the_whole_comparison_is_a_gate_if_no_other_gate_covers_it() {
     );
 }
 
-/// Number of trials after which a gate can no longer pass, and the reason; `None` if the run may continue to its end.
+/// Number of trials after which a gate can no longer pass, with the reason; `None` if no trial rules it out.
 fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Option<(usize, String)> {
     let known = Known { figures: &figures::cards(), cells: None };
     let gate = |text: &&str| Gate { name: None, condition: parse(text, known).unwrap() };
@@ -453,18 +454,19 @@ fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Opti
 fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
     let planned = Some(3);
     let world = World::new();
-    // A median is lost once more than half of the repetitions are on the wrong side; a gate on every repetition is lost
-    // at the first such repetition
+    // A gate on a median fails once more than half of the repetitions miss it; a gate on every repetition, at
+    // the first.
     let lost = |gate: &str| lost_after(&world, &[gate], planned).map(|(after, _)| after);
     assert_eq!(lost("throughput >= 10/s"), None);
     assert_eq!((lost("throughput >= 1000/s"), lost("every throughput >= 1000/s")), (Some(2), Some(1)));
     assert_eq!((lost("throughput of mutex >= 1000/s"), lost("acquired >= 2000")), (Some(5), Some(1)));
-    // A multiple of the floor measured before the trials is a number, too; another strategy's metric is not known yet
+    // The floor is measured before the trials, so a multiple of it is known. Another strategy's metric is
+    // not.
     assert_eq!((lost("handoff.p50 < 1.5 * floor"), lost("handoff.p50 < 3 * floor")), (Some(2), None));
     assert_eq!(lost("throughput > 100 * throughput of mutex"), None);
-    // If more repetitions may follow, no median is lost before the end
+    // A median cannot fail early if the number of repetitions is open.
     assert_eq!(lost_after(&world, &["throughput >= 1000/s"], None), None);
-    // A lower bound can be lost only by being too large, and an invalid trial decides nothing
+    // A lower bound can miss only an upper limit, and an invalid trial decides nothing.
     let mut open = World::new();
     all(&mut open, |trial| unserved(trial, 60_000));
     assert_eq!(lost_after(&open, &["every wait.p99 > 90ms"], planned), None);
@@ -472,7 +474,7 @@ fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
     let mut invalid = World::new();
     all(&mut invalid, |trial| trial.health.invalid = Some("lag".into()));
     assert_eq!(lost_after(&invalid, &["every wait.p99 < 1ms"], planned), None);
-    // A violated lock ends the run, whatever the gates
+    // A violated lock ends the run even without gates.
     let mut violated = World::new();
     violated.trials[1].judged = records::judged(Verdict::Violated(vec!["two inside".into()]));
     let (after, why) = lost_after(&violated, &[], planned).unwrap();
@@ -481,7 +483,7 @@ fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
 }
 
 #[test]
-fn metrics_of_a_subset_of_waits_include_unserved_ones() {
+fn percentiles_of_wait_subsets_include_unserved_waits() {
     for (measure, unserved, name) in [
         (Measure::WriteWait, Measure::WriteUnserved, "write_wait"),
         (Measure::ReadWait, Measure::ReadUnserved, "read_wait"),

@@ -1,5 +1,5 @@
-//! Random histories: those of a correct lock are held, a single overlap in them is found with its two holders, and no
-//! text makes the checker panic.
+//! Random histories: a correct lock is never violated, a single overlap is found, and no text makes the
+//! checker panic.
 
 use std::fmt::Write as _;
 
@@ -10,20 +10,19 @@ use crate::support::story::{check_text, judged, lines};
 
 const CONTENDERS: usize = 5;
 
-/// State of a contender in the simulation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Outside,
     Asking,
     Inside,
     Suspended,
-    /// Release was called; the node still exists.
+    /// The release was requested, but the node still exists.
     Leaving,
-    /// The node is gone; the answer has not arrived.
+    /// The node is deleted, but the reply has not arrived.
     Left,
 }
 
-/// A correct lock in a random simulation.
+/// A random simulation of a correct lock.
 struct Simulation {
     kind: Kind,
     at: [At; CONTENDERS],
@@ -73,7 +72,7 @@ impl Simulation {
         self.zxid
     }
 
-    /// Whether a contender's node admits the contender.
+    /// Whether a contender may enter.
     fn may_enter(&self, who: usize) -> bool {
         let at = |wanted: &[At]| {
             (0..CONTENDERS).filter(|other| wanted.contains(&self.at[*other])).collect::<Vec<_>>()
@@ -88,7 +87,7 @@ impl Simulation {
         room && !(self.fair && asked_before)
     }
 
-    /// One contender takes its next step; `faults` allows sessions to break.
+    /// Lets one contender take its next step. With `faults`, sessions may break.
     fn step(&mut self, choice: u16, faults: bool) {
         let who = usize::from(choice) % CONTENDERS;
         let chance = choice / 8 % 16;
@@ -149,15 +148,15 @@ fn assert_sound(judgement: &Judgement) {
     for lock in &judgement.locks {
         let overlaps = lock.violations.count + lock.zombies.count + lock.uncertain.count;
         assert_eq!((overlaps, lock.order.too_early, lock.stuck), (0, 0, 0), "{judgement:?}");
-        // `story::check` asks for one checked acquisition.
+        // `story::check` requires one checked acquisition.
         let checked = lock.seen_inside.max(lock.order.waited);
         let expected = if lock.contended && checked > 0 { "held" } else { "unknown" };
         assert_eq!(judgement.verdict.word(), expected, "{judgement:?}");
     }
 }
 
-/// The story with a foreign contender that enters and leaves right after the given acquisition. Also returns the
-/// numbers of the four lines that show it: the holder's two, then the foreign contender's.
+/// The story with an intruder that enters and leaves right after one acquisition. Also returns the lines that
+/// show the overlap, in the order of a finding.
 fn with_stranger(story: &str, which: usize) -> Option<(String, Vec<u64>)> {
     let lines: Vec<&str> = story.lines().collect();
     let entries: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains("acquire ok")).collect();
@@ -174,9 +173,9 @@ fn with_stranger(story: &str, which: usize) -> Option<(String, Vec<u64>)> {
     };
     let release = of_holder("invoke");
     if release.is_some() && of_holder("ok").is_none() {
-        return None; // The outcome of that release is unknown, and therefore so is the class of the overlap.
+        return None; // The release has no reply, so the overlap might be classified as uncertain.
     }
-    // The story's line `at` is line `at + 1` of the file.
+    // The story numbers lines from 0, a finding from 1.
     let shown = [Some(entry), Some(entry + 2), Some(entry + 3), release];
     let shown = shown.into_iter().flatten().map(|at| at as u64 + 1).collect();
     Some((told.join("\n"), shown))
@@ -186,7 +185,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![Just(Kind::Mutex), Just(Kind::Semaphore), Just(Kind::ReadWrite)]
 }
 
-/// Events of every kind in every order, most of which are impossible.
+/// Random events, most of them impossible in their order.
 fn nonsense() -> impl Strategy<Value = Vec<(u8, u8, u8, u8)>> {
     prop::collection::vec((0..3_u8, 0..16_u8, 0..6_u8, any::<u8>()), 0..60)
 }
@@ -223,7 +222,7 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn a_correct_lock_is_held_in_every_interleaving(
+    fn random_histories_of_a_correct_lock_are_never_violated(
         kind in kind(),
         fair in any::<bool>(),
         faults in any::<bool>(),
@@ -233,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn one_overlap_is_found_with_the_lines_of_its_two_holders(
+    fn a_single_overlap_is_reported_with_the_lines_of_both_holders(
         fair in any::<bool>(),
         choices in prop::collection::vec(any::<u16>(), 0..200),
         which in any::<usize>(),
@@ -250,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn contradictory_events_never_panic(
+    fn contradictory_events_never_make_the_checker_panic(
         kind in kind(),
         events in nonsense(),
     ) {
@@ -258,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_text_never_panics(
+    fn a_damaged_history_never_makes_the_checker_panic(
         choices in prop::collection::vec(any::<u16>(), 0..60),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
     ) {
@@ -271,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_text_never_panics(text in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_text_never_makes_the_checker_panic(text in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = check_text(&text);
     }
 }

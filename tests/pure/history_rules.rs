@@ -1,4 +1,4 @@
-//! Findings of the history checker: tiny histories, one for each rule, with the complete output in `snapshots/`.
+//! Findings of the history checker in a tiny history for each rule, with the complete output in `snapshots/`.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ const STORIES: &str = include_str!("snapshots/pure__history_rules__stories.snap"
 static ZERO: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+: (0|false)(, )?").unwrap());
 static EMPTY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+: \w+ \{ *\}(, )?").unwrap());
 
-/// The lock's report without zeros, with every finding and note.
+/// The verdict, each lock's report without zeros, and every finding and note.
 fn described(judgement: &Judgement) -> String {
     let mut said = vec![format!("{} {:?}", judgement.verdict.word(), judgement.verdict.reasons())];
     for lock in &judgement.locks {
@@ -31,7 +31,7 @@ fn described(judgement: &Judgement) -> String {
     said.join("\n")
 }
 
-/// The output for a story, in which contender 99 means none. The word `strict` makes zombies violations.
+/// The output for a story. Contender 99 stands for a missing contender; `strict` makes zombies violations.
 fn story_answer(story: &str) -> String {
     let is_strict = story.lines().next().is_some_and(|line| line.contains(" strict"));
     let (_dir, path) = file(lines(story).replace("\"contender\":99,", "").as_bytes());
@@ -44,7 +44,7 @@ fn story_answer(story: &str) -> String {
 }
 
 #[test]
-fn each_story_is_judged_as_recorded() {
+fn verdicts_of_histories_match_the_snapshot() {
     insta::assert_snapshot!("stories", answered(STORIES, story_answer));
 }
 
@@ -56,7 +56,7 @@ const TURN: &str = "mutex
     23-24 a/2 release ok";
 
 #[test]
-fn text_that_is_not_a_history_is_refused_with_its_line() {
+fn an_invalid_history_is_refused_with_its_line() {
     let but = |from: &str, to: &str| lines(TURN).replacen(from, to, 1);
     for (text, said) in [
         (String::new(), "the file is empty"),
@@ -75,7 +75,7 @@ fn text_that_is_not_a_history_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_last_line_counts_only_if_it_is_complete() {
+fn the_last_line_of_a_history_counts_only_if_complete() {
     let text = lines(TURN);
     let whole = check_text(text.trim_end().as_bytes()).unwrap();
     assert_eq!((whole.events, whole.verdict.word()), (8, "held"));
@@ -85,8 +85,8 @@ fn a_last_line_counts_only_if_it_is_complete() {
 }
 
 #[test]
-fn a_hold_without_other_runnable_contenders_proves_nothing() {
-    // Two contenders of one thread enter and leave alternately, inside for 20 µs and outside for 200 µs.
+fn a_hold_without_other_runnable_contenders_is_no_evidence() {
+    // Two contenders on one thread alternate. Each waits for 200 µs and holds for 20 µs.
     let walking_in = |leaves: &str| {
         let mut events: Vec<(u64, String)> = (0..100_u64)
             .flat_map(|turn| {
@@ -100,14 +100,14 @@ fn a_hold_without_other_runnable_contenders_proves_nothing() {
         let events: Vec<String> = events.iter().map(|(at, what)| format!("{at} {what}")).collect();
         judged(&format!("mutex complete\n{}", events.join("\n"))).verdict
     };
-    assert_eq!(walking_in("").word(), "held", "a history that does not say so is taken at its word");
+    assert_eq!(walking_in("").word(), "held", "without `alone`, other contenders count as runnable");
     let alone = walking_in(" alone=true");
     assert_eq!(alone.word(), "unknown");
     assert!(alone.reasons()[0].contains("no contention was recorded"), "{alone:?}");
 }
 
 #[test]
-fn the_first_twenty_of_each_kind_are_reported_in_line_order() {
+fn the_first_twenty_findings_of_each_kind_are_reported_in_line_order() {
     let turn = |number: u64| {
         let t = 100 * number;
         let enter = format!("{t}-{} a/1 acquire ok\n{}-{} a/2 acquire ok\n", t + 1, t + 2, t + 3);
@@ -122,7 +122,7 @@ fn the_first_twenty_of_each_kind_are_reported_in_line_order() {
     assert_eq!(lines, (0..20).map(|turn| 3 + 8 * turn).collect::<Vec<_>>());
 }
 
-/// One contender requests the lock and gets no answer while two others acquire alternately, up to that time.
+/// One contender waits while two others acquire the lock alternately until `last_us`.
 fn passed_over(header: &str, last_us: u64) -> Judgement {
     let mut story = format!("{header}\n5 a/9 acquire invoke\n6 a/1 acquire invoke\n6 a/2 acquire invoke\n");
     for turn in 0..=last_us.div_ceil(100_000) {
@@ -133,11 +133,11 @@ fn passed_over(header: &str, last_us: u64) -> Judgement {
 }
 
 #[test]
-fn an_acquire_passed_over_far_longer_than_others_is_stuck_and_one_before_the_end_unfinished() {
+fn a_long_overtaken_acquire_is_stuck_and_one_near_the_end_is_unfinished() {
     let long = passed_over("mutex", 10_000_000);
     assert_eq!((long.verdict.word(), lock(&long).stuck), ("violated", 1));
     assert_eq!(lines_of(&long, Breach::Stuck), [2]);
-    // No contender stayed inside for any time, so nothing else is known, either.
+    // All holds are instantaneous, so there is no evidence of exclusion.
     let short = passed_over("mutex", 500_000);
     let report = lock(&short);
     assert_eq!((short.verdict.word(), report.stuck, report.unfinished), ("unknown", 0, 3), "{short:?}");

@@ -1,4 +1,4 @@
-//! Texts of results from elsewhere: every output shows them as plain text.
+//! Every output shows hostile text in foreign results as plain text.
 
 use proptest::prelude::*;
 use zklockbench_core::units::harmless;
@@ -12,7 +12,7 @@ use crate::support::{records, run_dirs, shown};
 
 const FORGED: &str = "verdict: held";
 
-/// Text of which any part may have an effect: clear the screen, begin a line, reverse the order of letters.
+/// Text with terminal escapes, forged lines, bidirectional controls and arbitrary characters.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\u{1b}[2J\u{1b}[H".to_owned()),
@@ -49,7 +49,7 @@ fn trial(text: &str) -> Trial {
     trial
 }
 
-/// Whether that is plain text, with no line that begins like one of the program's own.
+/// Whether the output is plain text without a forged verdict line.
 fn is_only_read(shown: &str) -> bool {
     let only_text = shown.chars().all(|c| matches!(c, '\n' | '\t') || harmless(c) == c.to_string());
     only_text
@@ -80,7 +80,7 @@ proptest! {
         ] {
             prop_assert!(is_only_read(&text), "{}: {:?}", place, text);
         }
-        // And no directory has its name
+        // Directory names are also free of hostile text.
         let store = parent.path().join("baselines");
         let now = std::time::SystemTime::UNIX_EPOCH;
         if let Ok(added) = add_baseline(&store, &dir, Some("abc"), now) {

@@ -1,4 +1,4 @@
-//! What `learn` derives from logs: the outcome as text, the page, and valid scenarios.
+//! Output of `learn` from transaction logs: text, page and scenarios.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -16,7 +16,7 @@ use zklockbench_scenario::{Columns, TrialPlan, parse_with_traces, trace_from_csv
 const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const HEX: &str = "0f8fad5bd9cb469fa16570867728950e";
 
-/// A transaction log with cycles of 30 ms, one every 20 ms, at the nodes that `name` gives them.
+/// A transaction log of cycles of about 30 ms, starting every 20 ms, with node names from `name`.
 fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     let mut moments: Vec<(i64, i64, bool)> =
         (0..cycles).flat_map(|of| [(of * 20, of, true), (of * 20 + 30 + of % 5, of, false)]).collect();
@@ -25,7 +25,7 @@ fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     for ((ms, of, is_create), zxid) in moments.into_iter().zip(1..) {
         let path = txn::buffer(name(of).as_bytes());
         let (kind, body) = match is_create {
-            // No data, no ACLs, ephemeral, and the parent's version.
+            // No data, no ACLs, ephemeral, parent version 0.
             true => (txn::CREATE, [&path[..], &[0xff; 4], &[0; 4], &[1], &[0; 4]].concat()),
             false => (txn::DELETE, path),
         };
@@ -35,7 +35,7 @@ fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     log
 }
 
-/// The load learned from a log, with its scenarios in that directory.
+/// Learns the load from a log, and writes the log and the scenarios to `directory`.
 fn learned(directory: &Path, log: &[u8]) -> Learned {
     std::fs::write(directory.join("log.1"), log).unwrap();
     let directories = [directory.to_owned()];
@@ -66,7 +66,7 @@ fn orders(of: i64) -> String {
 }
 
 #[test]
-fn outcome_comes_first_and_the_table_fits_a_terminal() {
+fn learned_load_is_printed_outcome_first_and_fits_a_terminal() {
     let directory = tempfile::tempdir().unwrap();
     let learned = learned(directory.path(), &log(300, orders));
     let text = zklockbench_report::learned(&learned, Style::default());
@@ -77,7 +77,7 @@ fn outcome_comes_first_and_the_table_fits_a_terminal() {
 }
 
 #[test]
-fn page_has_every_chart_and_names_what_scenarios_assume() {
+fn the_page_of_learn_has_every_chart_and_states_the_assumptions_of_its_scenarios() {
     let directory = tempfile::tempdir().unwrap();
     let learned = learned(directory.path(), &log(300, orders));
     let document = of_learned(&learned);
@@ -95,7 +95,7 @@ fn page_has_every_chart_and_names_what_scenarios_assume() {
     }
 }
 
-/// A strategy, and the names of its nodes.
+/// A strategy and a function that names its nodes.
 type Named = (&'static str, fn(i64) -> String);
 
 #[test]

@@ -1,4 +1,5 @@
-//! Tests without servers: scenarios, records, judging, results, tables, charts, and rules about the sources.
+//! Tests without servers: scenarios, records, verdicts, results, tables, charts, and rules about the source
+//! code.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,7 +7,7 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "what prepares a test may stop it at once, and what it measured is worth reading"
+    reason = "tests may panic, and their measurements are worth printing"
 )]
 
 mod ab;
@@ -62,7 +63,7 @@ mod sweep;
 mod sweep_file;
 mod workers;
 
-/// Configuration of every property test. `PROPTEST_CASES` raises the number of cases (256) for a long run.
+/// Configuration of all property tests. `PROPTEST_CASES` overrides the number of cases (256).
 fn cases() -> proptest::prelude::ProptestConfig {
     proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() }
 }

@@ -1,15 +1,15 @@
-//! Valid holders, zombies and intruders in every mix: the trial's judge, `check` on the trial's history, and `merge`
-//! give the same verdict.
+//! The trial's judge, `check` on its history, and `merge` agree on every mix of valid holders, zombies and
+//! intruders.
 //!
-//! A case of the snapshot is a lock and its holders in the order of their acquisitions. A holder is
-//! described by its claim (`w`, `r` or a number of leases), its position in the order of grants, and its fate:
+//! A case of the snapshot is a lock and its holders in the order of their acquisitions. A holder consists of
+//! its claim (`w`, `r` or a number of leases), its token, and optionally its fate:
 //!
-//! - `expired`: its session ends behind its back, and it learns of that after its release;
-//! - `lost`: it is notified right after its acquisition, and stays;
-//! - `crashed`: it dies right after its acquisition;
-//! - `suspended`: its connection is lost right after its acquisition and restored by the release; `cut`: the
-//!   same, but lost right before the acquisition;
-//! - `unknown`: its release has no clear answer.
+//! - `expired`: the session ends, but the holder is notified only after its release;
+//! - `lost`: the holder is notified of the end of its session right after its acquisition, but stays inside;
+//! - `crashed`: the holder dies right after its acquisition;
+//! - `suspended`: the connection breaks right after the acquisition and is restored by the release;
+//! - `cut`: like `suspended`, but the connection breaks right before the acquisition;
+//! - `unknown`: the outcome of the release is unknown.
 
 use std::fmt::Write as _;
 
@@ -66,7 +66,7 @@ fn kind(lock: &str) -> LockKind {
     }
 }
 
-/// The trial as the load passes it to the judge.
+/// The judged trial, with facts as the load records them.
 fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
     let mut moments = Vec::new();
     for CaseHolder { contender, claim, token, fate, entered, left } in holders {
@@ -95,7 +95,7 @@ fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
         let is_open = matches!(*fate, "expired" | "lost" | "unknown");
         did(left + 2, if is_open { Deed::MayHaveLeft } else { Deed::HasLeft { deleted: None, there: None } });
         if is_open {
-            // A contender in doubt ends its session.
+            // After a release in doubt, the contender opens a new session.
             moments.push(Moment {
                 at: left + 10_000,
                 contender: *contender,
@@ -111,7 +111,7 @@ fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
     trial
 }
 
-/// The same case as a history.
+/// The history of a case.
 fn history(lock: &str, holders: &[CaseHolder<'_>]) -> String {
     let mut events: Vec<(u64, String)> = Vec::new();
     for CaseHolder { contender, claim, token, fate, entered, left } in holders {
@@ -152,7 +152,7 @@ fn history(lock: &str, holders: &[CaseHolder<'_>]) -> String {
     lines(&story)
 }
 
-/// The case as seen by one worker, merged with another worker that was alone.
+/// The case as one worker's record, merged with that of another worker with a single contender.
 fn merged(lock: &str, trial: &Trial, history: &str) -> (Trial, Counts) {
     let alone = lines(&format!("{lock} complete\n1-2 a/0 acquire ok\n3-4 a/0 release ok"));
     let (_one_dir, one) = file(history.as_bytes());
@@ -170,7 +170,7 @@ fn counts(trial: &Trial) -> Counts {
     [trial.violation_count, trial.excused.zombies, trial.excused.uncertain]
 }
 
-/// What all three say of a case.
+/// The common classification of a case by the judge, `check` and `merge`.
 fn classified(case: &str) -> String {
     let (lock, case) = case.trim().split_once(": ").unwrap();
     let holders = holders(case);
@@ -190,7 +190,7 @@ fn classified(case: &str) -> String {
 }
 
 #[test]
-fn trial_history_and_merge_give_the_same_verdict_on_every_mix_of_holders() {
+fn judge_check_and_merge_agree_on_every_mix_of_holders() {
     let snapshot = include_str!("snapshots/pure__mixed_holders__mixes.snap");
     insta::assert_snapshot!("mixes", answered(snapshot, classified));
 }

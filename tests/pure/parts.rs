@@ -1,10 +1,10 @@
-//! Parts of a trial: in whatever way the observations are divided, they add up to the same.
+//! Parts of a trial add up to the same result regardless of how the observations are divided.
 
 use proptest::prelude::*;
 use zklockbench_core::measure::{RequestKind, ThreadRecorder, Window, new_histogram};
 use zklockbench_record::{Occurrences, Part, Tally};
 
-/// One worker's part: waits that ended at those times, each of a different contender.
+/// The part of one contender, from its waits: end and length of each.
 fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
     let mut recorder = ThreadRecorder::new(3);
     recorder.set_window(Window { start: 0, end: 3_000_000 });
@@ -32,7 +32,7 @@ fn some_waits() -> impl Strategy<Value = Vec<(u64, u64)>> {
 }
 
 proptest! {
-    // Each case merges megabytes of histograms seven times.
+    // Each case merges megabytes of histograms several times.
     #![proptest_config(ProptestConfig { cases: crate::cases().cases / 8, ..crate::cases() })]
     #[test]
     fn merging_parts_is_order_independent_and_one_part_is_unchanged(
@@ -55,7 +55,7 @@ proptest! {
 }
 
 #[test]
-fn merging_no_parts_yields_nothing() {
+fn merging_no_parts_yields_an_empty_part() {
     let nothing = Part::merged([]);
     assert_eq!(nothing, Part::nothing());
     assert_eq!(nothing.recorder.whole.requests.total(), 0);

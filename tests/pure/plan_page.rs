@@ -1,4 +1,4 @@
-//! Output of a plan: in the terminal and as a page.
+//! Output of a plan in the terminal and as a page.
 
 use zklockbench_analysis::plan::{ByServers, PlanFile, Unverified, read};
 use zklockbench_core::verdict::Verdict;
@@ -8,7 +8,7 @@ use zklockbench_report::page::of_plan;
 
 use crate::support::plans::plan;
 
-/// Contents of the page, one element per line, without the parts that all pages share.
+/// The page's article, with one element per line.
 fn page(plan: &PlanFile) -> String {
     let page = html::page(&[of_plan(plan)], None);
     let (_, article) = page.split_once("<article").unwrap();
@@ -27,7 +27,7 @@ fn the_page_of_a_plan_opens_with_the_answer_and_draws_the_waits_over_the_rate() 
 }
 
 #[test]
-fn a_plan_of_an_older_version_has_a_page_that_explains_the_missing_chart() {
+fn the_page_of_an_older_plan_explains_the_missing_chart() {
     // Given a file without newer fields
     let mut older = serde_json::to_value(plan()).unwrap();
     older["question"].as_object_mut().unwrap().remove("round_trip_us");
@@ -40,17 +40,17 @@ fn a_plan_of_an_older_version_has_a_page_that_explains_the_missing_chart() {
     std::fs::write(dir.path().join("plan.json"), older.to_string()).unwrap();
     // When its page is written
     let page = page(&read(dir.path()).unwrap());
-    // Then everything else is on it
+    // Then it explains the missing chart, and the rest is complete
     assert!(page.contains("no chart, because the version that made this plan kept no predictions"), "{page}");
     assert!(page.contains("predecessor-watch") && !page.contains("role=\"img\""));
-    // And a file that is not a plan is named
+    // And an invalid file is named in the error
     std::fs::write(dir.path().join("plan.json"), "{}").unwrap();
     let told = read(dir.path()).unwrap_err().to_string();
     assert!(told.contains("plan.json: missing field `schema_version`"), "{told}");
 }
 
 #[test]
-fn the_verdict_comes_from_the_verification_if_there_is_one() {
+fn the_verdict_of_a_plan_is_that_of_its_verification() {
     let held = plan();
     let mut broken = held.clone();
     broken.verifications[0].verdict = Some(Verdict::Violated(vec!["wait.p99 was 600 ms".into()]));
@@ -58,7 +58,7 @@ fn the_verdict_comes_from_the_verification_if_there_is_one() {
     (none.recommendation, none.verifications) = (None, Vec::new());
     let word = |plan: &PlanFile| plan.verdict().word();
     assert_eq!([word(&held), word(&broken), word(&none)], ["held", "violated", "unknown"]);
-    // A plan as stored before verifications were judged
+    // Older plans stored only `held`, without a verdict.
     (broken.verifications[0].verdict, broken.verifications[0].held) = (None, false);
     assert_eq!(word(&broken), "violated");
 }
@@ -84,7 +84,7 @@ fn a_missing_or_inconclusive_verification_leaves_the_plan_unknown() {
 }
 
 #[test]
-fn a_comparison_of_server_counts_is_the_first_table() {
+fn a_plan_lists_its_comparison_of_server_counts_first() {
     let mut plan = plan();
     let row = |servers: usize| ByServers {
         write_us: Some(900 * servers as u64),
@@ -98,7 +98,7 @@ fn a_comparison_of_server_counts_is_the_first_table() {
 }
 
 #[test]
-fn an_unfinished_wait_is_a_lower_bound() {
+fn a_plan_marks_metrics_with_unfinished_waits_as_lower_bounds() {
     let mut plan = plan();
     plan.verifications[0].figures[0].at_least = true;
     let told = zklockbench_report::plan(&plan, Style::EVERYTHING);

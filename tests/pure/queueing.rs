@@ -1,7 +1,7 @@
-//! Compares the simulator with formulas that are exact for the cases they cover, and with Lindley's recursion, which is
-//! exact for every single wait. The formulas use the rate and the mean service of the simulated arrivals. The number of
-//! arrivals for which chance is well below 2 % grows with 1/(1 - utilisation)², so only --long tests all utilisations
-//! from 10 to 90 %.
+//! Compares the simulator with exact formulas for means, and with Lindley's recursion, which is exact for
+//! every wait. The formulas use the rate and the mean service of the simulated arrivals. The number of
+//! arrivals needed for errors below 2 % grows with 1/(1 - utilisation)², so only `--long` tests all
+//! utilisations from 10 to 90 %.
 
 use crate::queueing_formulas as formulas;
 use crate::support::depth;
@@ -13,16 +13,16 @@ use zklockbench_stats::queueing::{
     open,
 };
 
-/// Mean service time, in microseconds.
+/// Mean service time in microseconds.
 const SERVICE: f64 = 1_000.0;
 const UTILISATIONS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
-/// Utilisations for which some hundred thousand arrivals are enough; with --long, all.
+/// Utilisations that need only a few hundred thousand arrivals; with `--long`, all.
 fn utilisations() -> &'static [f64] {
     depth::of(&UTILISATIONS[2..5], &UTILISATIONS)
 }
 
-/// Number of arrivals from which the mean wait is known to about 0.6 % (one standard error).
+/// Number of arrivals for a standard error of the mean wait of about 0.6 %.
 fn enough(utilisation: f64) -> usize {
     (400_000.0 * (0.5 / (1.0 - utilisation)).powi(2)).max(if utilisation < 0.3 {
         1_000_000.0
@@ -31,7 +31,7 @@ fn enough(utilisation: f64) -> usize {
     }) as usize
 }
 
-/// Locks that are entered and released in no time, so that waiters are served as by the formulas' server.
+/// Locks without overhead, which serve waiters like the server of the formulas.
 fn plain(count: usize) -> Locks {
     let nothing = Empirical::fixed(0.0);
     Locks {
@@ -50,7 +50,7 @@ fn exponential(rng: &mut ChaCha8Rng) -> f64 {
     Exp1.sample(rng)
 }
 
-/// Poisson arrivals at one lock, each with a hold from `hold`.
+/// Poisson arrivals at one lock, with holds drawn by `hold`.
 fn arrivals(utilisation: f64, hold: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<Arrival> {
     arrivals_of(enough(utilisation), utilisation, hold)
 }
@@ -65,7 +65,7 @@ fn arrivals_of(count: usize, utilisation: f64, mut hold: impl FnMut(&mut ChaCha8
     (0..count).map(arrival).collect()
 }
 
-/// Arrivals per microsecond and their mean hold, as drawn.
+/// Observed arrivals per microsecond, and their mean hold.
 fn drawn(arrivals: &[Arrival]) -> (f64, f64) {
     let count = arrivals.len() as f64;
     let holds: f64 = arrivals.iter().map(|one| one.hold).sum();
@@ -81,7 +81,7 @@ fn within(found: f64, expected: f64, share: f64, of: &str) {
     let error = found / expected - 1.0;
     assert!(
         error.abs() <= share,
-        "{of}: {found:.1}, but the formula says {expected:.1} ({:+.2} %)",
+        "{of}: {found:.1}, but the formula predicts {expected:.1} ({:+.2} %)",
         100.0 * error
     );
 }
@@ -93,7 +93,7 @@ fn every_wait_matches_lindleys_recursion() {
         let arrivals =
             arrivals(utilisation.min(0.5), |rng| SERVICE * (utilisation / 0.5).max(1.0) * exponential(rng));
         let arrivals = &arrivals[..20_000];
-        // When each waits for the rest of the previous one's wait and hold
+        // When Lindley's recursion computes each wait from the previous wait and hold
         let mut expected = vec![0.0];
         for pair in arrivals.windows(2) {
             let before: f64 = expected[expected.len() - 1];
@@ -106,7 +106,7 @@ fn every_wait_matches_lindleys_recursion() {
         for (found, expected) in found.waits.iter().zip(&expected) {
             assert!((found - expected).abs() < 1e-3, "{found} {expected} at {utilisation}");
         }
-        // And its quantile is one of them
+        // And a quantile is one of these waits
         expected.sort_by(f64::total_cmp);
         assert!((found.quantile(0.99).unwrap() - expected[19_799]).abs() < 1e-3);
     }
@@ -128,7 +128,7 @@ fn services_drawn_from_a_list_match_pollaczek_khinchine() {
 
 #[test]
 fn returning_clients_match_the_machine_repairman_model() {
-    // Given exponential lengths as a list of their quantiles, because the simulator draws from lists
+    // Given exponential times as a list of quantiles, because the simulator draws from lists
     let quantiles: Vec<f64> = (0..20_000).map(|n| -(1.0 - (f64::from(n) + 0.5) / 20_000.0).ln()).collect();
     let exponential = Empirical::of_values(&quantiles).unwrap();
     let (hold, think) = (exponential.scaled(SERVICE), exponential.scaled(9.0 * SERVICE));
@@ -143,24 +143,25 @@ fn returning_clients_match_the_machine_repairman_model() {
 }
 
 #[test]
-fn clients_of_several_kinds_think_and_hold_like_their_kind() {
-    // Given a client that holds for 1 and thinks for 9, and one that holds for 5 and hardly ever requests the lock
+fn clients_think_and_hold_as_their_kind_specifies() {
+    // Given a kind of client that holds for 1 µs and thinks for 9 µs, and another that holds for 5 µs but
+    // acquires rarely
     let fixed = |us: f64| Empirical::fixed(us);
     let often = |count| AlikeClients { count, think: fixed(9.0), hold: fixed(1.0) };
     let seldom = AlikeClients { count: 1, think: fixed(9_995.0), hold: fixed(5.0) };
     let run = |clients: &[AlikeClients]| {
         closed(&plain(2), Closed { clients, acquisitions: 50_000, warm_up: 1_000 }, 7)
     };
-    // Then two equal kinds are like a single one
+    // Then two equal kinds behave like a single kind
     assert_eq!(run(&[often(3), often(2)]), run(&[often(5)]));
-    // And each acquires its own lock as often as its cycles allow, and no client waits for another
+    // And on separate locks, each client acquires as often as its cycle allows
     let both = run(&[often(1), seldom]);
     within(both.throughput(), 0.1 + 0.0001, 0.001, "throughput of both");
     within(both.busy / both.lasted, 0.1 + 0.0005, 0.001, "time for which their locks are held");
 }
 
 #[test]
-fn the_same_seed_gives_the_same_waits_and_another_gives_others() {
+fn simulated_waits_depend_on_the_seed() {
     let drawn = Empirical::of_values(&[500.0, 1_500.0]).unwrap();
     let locks = Locks { handoff: Handoff::of(&drawn), uncontended: drawn.clone(), ..plain(3) };
     let arrivals: Vec<Arrival> = arrivals(0.5, |_| 500.0)
@@ -175,7 +176,7 @@ fn the_same_seed_gives_the_same_waits_and_another_gives_others() {
 }
 
 #[test]
-fn a_handoff_grows_with_the_queue_and_the_first_acquisition_has_its_own_time() {
+fn handoffs_grow_with_the_queue_and_an_idle_lock_has_its_own_acquire_time() {
     let locks = Locks {
         uncontended: Empirical::fixed(5.0),
         handoff: Handoff { shape: Empirical::fixed(1.0), first: 10.0, each_more: 3.0 },
@@ -200,7 +201,7 @@ fn an_arrival_without_a_free_session_waits_even_if_its_lock_is_idle() {
 }
 
 #[test]
-fn without_an_order_waits_have_the_same_mean_and_a_longer_tail() {
+fn unordered_waits_have_the_same_mean_and_a_longer_tail() {
     let arrivals = &arrivals(0.7, |_| SERVICE)[..300_000];
     let to = arrivals.last().unwrap().at;
     let run =
@@ -219,11 +220,11 @@ fn failed_tries_match_erlangs_loss_formula_for_one_server() {
         let locks = Locks { order: Order::Tries, ..plain(1) };
         let outcome = open(&locks, Open { arrivals: &arrivals, sessions: usize::MAX, from: 0.0, to }, 1);
         within(outcome.won_share(), 1.0 / (1.0 + rate * service), 0.02, "share won");
-        assert_eq!(outcome.waits.len(), outcome.entries, "failed tries have no wait");
+        assert_eq!(outcome.waits.len(), outcome.entries, "failed tries must have no wait");
         assert_eq!(
             outcome.entries + outcome.failed,
             arrivals.len() - 1,
-            "the last one is at the end of the window"
+            "the last arrival is at the end of the window"
         );
     }
 }

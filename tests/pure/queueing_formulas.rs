@@ -1,13 +1,13 @@
-//! Closed formulas for comparison with simulations, each exact only for its named case. Times and rates are in any one
-//! unit and its inverse. Kleinrock, *Queueing Systems*, volume 1; Reiser and Lavenberg 1980 for the machine repairman.
+//! Exact formulas of queueing theory, in any consistent units. Sources: Kleinrock, *Queueing Systems*, volume
+//! 1, and Reiser and Lavenberg 1980 for the machine repairman.
 
-/// The mean wait with any services of this mean and mean square: Pollaczek and Khinchine (M/G/1).
+/// Mean wait in an M/G/1 queue, by Pollaczek and Khinchine: `square` is the mean square of the service time.
 pub fn mg1(rate: f64, service: f64, square: f64) -> Option<f64> {
     let utilisation = rate * service;
     (utilisation < 1.0).then(|| rate * square / (2.0 * (1.0 - utilisation)))
 }
 
-/// Results for clients that return repeatedly.
+/// Results of the machine repairman model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Repairman {
     /// Mean time from the request to the end of the service.
@@ -15,8 +15,8 @@ pub struct Repairman {
     pub throughput: f64,
 }
 
-/// This number of clients that think, request a single server, are served, and think again, all with exponential times
-/// (the machine repairman), by exact mean value analysis.
+/// The machine repairman model by exact mean value analysis: clients think and are served by a single server,
+/// both for exponentially distributed times.
 pub fn machine_repairman(clients: usize, think: f64, service: f64) -> Repairman {
     let mut queue = 0.0;
     let mut found = Repairman { response: service, throughput: 0.0 };
@@ -30,7 +30,7 @@ pub fn machine_repairman(clients: usize, think: f64, service: f64) -> Repairman 
 }
 
 #[test]
-fn returning_clients_saturate_the_server_at_most() {
+fn the_machine_repairman_formula_matches_known_values() {
     for (clients, response, throughput) in [(5, 1.52, 0.475), (10, 3.02, 0.832), (20, 11.0, 0.999)] {
         let found = machine_repairman(clients, 9.0, 1.0);
         assert!((found.response / response - 1.0).abs() < 0.01, "{found:?}");

@@ -1,4 +1,4 @@
-//! The answer at the beginning of each output, and the conclusions of a run: which it states, and which it must not.
+//! The answer at the beginning of each output, and the conclusions that a run does and does not support.
 
 use std::path::Path;
 
@@ -16,7 +16,6 @@ use crate::support::ranked::{
 use crate::support::{plans, records, shown};
 use crate::{ab, articles, compare, sweep_file};
 
-/// A run, with its gates.
 struct Case {
     name: &'static str,
     run: StoredRun,
@@ -43,19 +42,19 @@ fn why(text: &str) -> Vec<String> {
     vec![text.to_owned()]
 }
 
-/// Rates of 400, 200 and 100 acquisitions per second.
+/// Three locks with 400, 200 and 100 acquisitions per second.
 fn three(repetitions: u32) -> Vec<Lock> {
     let paces = [("a", 400.0), ("b", 200.0), ("c", 100.0)];
     paces.map(|(label, pace)| lock(label, around(pace, repetitions))).into()
 }
 
-/// Three locks, the first of which is changed.
+/// Three locks, the fastest of which is changed by `what`.
 fn special(what: fn(&mut zklockbench_record::Trial)) -> StoredRun {
     let [_, b, c]: [Lock; 3] = three(8).try_into().unwrap_or_else(|_| panic!("three locks"));
     stored(&[Lock { what, ..lock("a", around(900.0, 8)) }, b, c])
 }
 
-/// A lock as fast as two others, one of which sends fewer requests.
+/// Two equally fast locks, one of which sends more requests, and another lock.
 fn tied_with(other: Lock) -> StoredRun {
     let heavy = Lock { requests: 12, ..lock("heavy", around(400.0, 10)) };
     stored(&[heavy, lock("light", around(401.0, 10)), other])
@@ -106,7 +105,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn each_run_states_its_answer_and_only_conclusions_that_its_metrics_support() {
+fn a_run_states_only_conclusions_that_its_metrics_support() {
     let answers = cases().into_iter().map(|Case { name, run, gated }| {
         let view = View::of(&run);
         let report = RunReport::of(&view, &gated);
@@ -120,7 +119,7 @@ fn each_run_states_its_answer_and_only_conclusions_that_its_metrics_support() {
 }
 
 #[test]
-fn the_first_reasons_of_each_violated_lock_are_listed_one_by_one() {
+fn the_first_reasons_of_each_violated_lock_are_listed() {
     let Case { run, .. } = cases().into_iter().find(|case| case.name == "five violated locks").unwrap();
     insta::assert_snapshot!("five_violated_locks", shown::terminal(&View::of(&run), Style::EVERYTHING));
 }
@@ -129,7 +128,7 @@ fn plain(text: &str) -> String {
     Regex::new("\u{1b}\\[[0-9;]*m").unwrap().replace_all(text, "").into_owned()
 }
 
-/// The first paragraph on one line.
+/// The first paragraph, joined into one line.
 fn first(text: &str) -> String {
     text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
@@ -165,7 +164,7 @@ fn the_first_line_of_a_run_is_its_answer_in_every_output() {
     insta::assert_snapshot!("tones", tones);
 }
 
-/// The output of another command, and its page.
+/// The terminal output and the page of a command.
 struct Answer {
     name: &'static str,
     draw: Box<dyn Fn(Style) -> String>,
@@ -200,7 +199,7 @@ fn answers() -> Vec<Answer> {
 }
 
 #[test]
-fn the_first_line_of_every_other_command_is_its_answer_too() {
+fn every_other_command_also_opens_with_its_answer() {
     let mut lines = String::new();
     for Answer { name, draw, page } in answers() {
         for width in [None, Some(80), Some(120)] {
@@ -212,10 +211,10 @@ fn the_first_line_of_every_other_command_is_its_answer_too() {
     insta::assert_snapshot!("first_lines", lines);
 }
 
-/// Renders an answer in a style.
+/// Renders a screen in a style.
 type Screen = Box<dyn Fn(Style) -> String>;
 
-/// Every screen, by its name.
+/// The screens of all cases and commands, by name.
 fn screens() -> Vec<(&'static str, Screen)> {
     let runs = cases().into_iter().map(|Case { name, run, gated }| -> (_, Box<dyn Fn(Style) -> String>) {
         let draw =
@@ -226,15 +225,15 @@ fn screens() -> Vec<(&'static str, Screen)> {
 }
 
 #[test]
-fn nothing_is_wider_than_the_terminal_and_no_word_is_broken() {
+fn output_fits_the_terminal_without_breaking_words() {
     for (name, draw) in screens() {
         let wide = draw(Style::EVERYTHING);
-        // A narrow table becomes a list of rows, with marks between its values, and names the omitted columns.
+        // A narrow table may become a list with punctuation between values, or omit columns and name them.
         let without_marks = |word: &str| word.trim_matches([',', ';', '.', ':']).to_owned();
         let known: Vec<String> = wide.split_whitespace().map(without_marks).collect();
         for width in [80, 120] {
             let text = draw(Style { width: Some(width), ..Style::EVERYTHING });
-            // Full sentences are broken between words when they are printed.
+            // Sentences are wrapped only when they are printed.
             let is_table = |line: &&str| line.contains("  ") && !line.starts_with([' ', '!']);
             for line in text.lines().filter(is_table) {
                 assert!(line.chars().count() <= usize::from(width), "{name}, {width}: {line}");
@@ -247,7 +246,7 @@ fn nothing_is_wider_than_the_terminal_and_no_word_is_broken() {
             assert!(broken.is_empty(), "{name}, {width}: {broken:?}\n{text}");
             let letters = text.lines().filter(|line| line.trim().chars().count() == 1).count();
             assert_eq!(letters, 0, "{name}, {width}:\n{text}");
-            // And styles change nothing but colours
+            // Colour changes nothing else.
             let without_ends = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
             let coloured = plain(&draw(Style { colour: true, width: Some(width), ..Style::EVERYTHING }));
             assert_eq!(without_ends(&coloured), without_ends(&text), "{name}, {width}");
@@ -255,7 +254,7 @@ fn nothing_is_wider_than_the_terminal_and_no_word_is_broken() {
     }
 }
 
-/// Sentences of a text, without the values and brackets between them.
+/// Sentences of a text, also split at semicolons.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive([';', '\n']).flat_map(|part| part.split_inclusive(". "))
 }

@@ -1,5 +1,5 @@
-//! Every chart of views that are hard to draw: its contents, and that no text leaves the picture or overlaps another.
-//! To look at them: `REPORT_GALLERY=<directory> cargo test --test pure gallery`.
+//! Charts of views that are hard to draw: their contents, and that no text overlaps another or leaves the
+//! picture. `REPORT_GALLERY=<directory> cargo test --test pure gallery` writes the charts to a directory.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use zklockbench_record::{Election, FaultRecord};
 use zklockbench_report::chart::svgs;
 use zklockbench_report::{Style, View, chart};
 
-/// Contents of the charts whose name begins with `charts`: colours with the number of uses, and all texts.
+/// Describes the charts whose names begin with `charts`: colours with their number of uses, and all texts.
 fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     if let Some(root) = std::env::var_os("REPORT_GALLERY") {
         let dir = Path::new(&root).join(name);
@@ -39,10 +39,10 @@ fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     shown
 }
 
-/// Asserts that every text is inside the picture and large enough to read in a README, and no texts overlap.
+/// Asserts that every text is inside the picture, readable in a README, and free of overlaps.
 fn assert_laid_out(chart: &str, svg: &str) {
     for size in svg.split("font-size=\"").skip(1).filter_map(|part| part.split('"').next()) {
-        // Coordinates are twice as fine as pixels, and a README shows 1000 pixels on about 900.
+        // There are two units per pixel, and a README scales 1000 pixels to about 900.
         let pixels = size.parse::<f64>().unwrap() / 2.0 * 0.9;
         assert!((11.0..100.0).contains(&pixels), "{chart}: {pixels}");
     }
@@ -73,7 +73,7 @@ fn the_layout_check_finds_text_outside_the_picture_and_overlapping_text() {
     }
 }
 
-/// A name, its view, and the beginning of the names of its charts that are shown.
+/// A name, its view, and the prefix of the chart names to show.
 type Picture = (&'static str, fn() -> View<'static>, &'static str);
 
 const GALLERY: &[Picture] = &[
@@ -93,7 +93,7 @@ const GALLERY: &[Picture] = &[
 ];
 
 #[test]
-fn charts_show_each_view_as_reviewed() {
+fn charts_of_each_view_match_the_snapshot() {
     for (name, view, charts) in GALLERY {
         insta::assert_snapshot!(*name, gallery(name, &view(), charts));
     }
@@ -148,7 +148,7 @@ fn bars_without_an_acquisition() -> View<'static> {
     view
 }
 
-/// A herd next to locks that wake at most one waiter.
+/// A lock that wakes a herd, and locks that wake at most one waiter.
 fn herd_of_2000() -> View<'static> {
     let mut view = views::view(&["parent-watch", "predecessor-watch", "polling"], &[10, 2000]);
     for (strategy, waiters) in [(0, 1_999), (1, 1)] {
@@ -159,7 +159,7 @@ fn herd_of_2000() -> View<'static> {
     view
 }
 
-/// Two repetitions: two elections close together, one at the right edge, all among the faults' numbers.
+/// Elections close together and at the right edge, next to the numbers of faults.
 fn unplanned_elections_next_to_faults() -> View<'static> {
     let mut view = views::view(&["predecessor-watch", "polling"], &[10]);
     views::break_all(&mut view, &["kill leader", "pause follower"]);
@@ -169,7 +169,7 @@ fn unplanned_elections_next_to_faults() -> View<'static> {
     view
 }
 
-/// The others keep their colours.
+/// A view without the first strategy, in which the other strategies keep their colours.
 fn first_not_measured() -> View<'static> {
     let mut view = views::view(&views::FIVE, &[2, 10]);
     view.cells.retain(|cell| cell.strategy != 0);
@@ -196,7 +196,6 @@ fn faults_without_metrics() -> View<'static> {
     view
 }
 
-/// Labels of faults, short and long.
 const FAULTS: [&str; 12] = [
     "kill leader",
     "crash holder",
@@ -212,7 +211,7 @@ const FAULTS: [&str; 12] = [
     "slow-disk follower latency=50ms",
 ];
 
-/// Gives each repetition one of the faults alternately, so that every tile shows a trial with one fault.
+/// Replaces the repetitions of each cell by one trial per fault.
 fn spread(view: &mut View<'static>, faults: &[&str]) {
     for cell in &mut view.cells {
         let broken = |(at, label): (usize, &&str)| {
@@ -227,7 +226,7 @@ fn spread(view: &mut View<'static>, faults: &[&str]) {
     }
 }
 
-/// This many locks, some with long labels.
+/// Labels of locks, some of them long.
 fn locks(count: usize) -> Vec<String> {
     (0..count)
         .map(|at| match at {

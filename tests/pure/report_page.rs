@@ -1,4 +1,4 @@
-//! The page of a run: one file that needs no others, and executes nothing from external text.
+//! The page of a run: a self-contained file that executes nothing from external text.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn gated(verdict: Verdict) -> Gated {
 }
 
 #[test]
-fn the_page_of_a_failed_gate_is_red_and_shows_the_gate_first_and_the_baseline() {
+fn the_page_of_a_failed_gate_opens_with_the_gate_and_names_the_baseline() {
     let run = example("example");
     let badge = |page: &str| all("(?s)<h1>(.*?)</h1>", page)[0].to_owned();
     assert!(badge(&shown::page(&run, &Gated::default())).contains("✓ held"));
@@ -90,7 +90,7 @@ fn every_link_has_a_target_and_every_id_is_unique() {
     }
 }
 
-/// The overrides are already in the scenario on the page; as arguments, they would not be a valid command.
+/// The scenario on the page already contains the overrides, which are not valid arguments.
 #[test]
 fn the_command_to_repeat_a_run_uses_its_scenario() {
     let stored = example("example");
@@ -102,13 +102,13 @@ fn the_command_to_repeat_a_run_uses_its_scenario() {
 
 #[test]
 fn a_constant_metric_still_has_an_axis() {
-    // Given waits and handoffs that all take a millisecond
+    // Given waits and handoffs of exactly one millisecond
     let stored = run(&["a", "b"], |_, trial| {
         for measure in [Measure::Wait, Measure::Handoff] {
             trial.histograms.insert(measure, records::histogram(&[1_000; 50]));
         }
     });
-    // Then every chart can place them
+    // Then no chart contains invalid coordinates
     assert!(!page(&[stored]).contains("NaN"));
 }
 
@@ -145,8 +145,8 @@ fn the_page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
 }
 
 #[test]
-fn hostile_names_are_shown_and_never_run() {
-    // Given names that would execute, end an attribute or a script, or reverse the order of text
+fn hostile_names_are_escaped_on_the_page() {
+    // Given names that would run a script, end an attribute or a script, or reverse text
     let hostile = [
         "<script>alert(1)</script>",
         "\"' onload=\"alert(2)",
@@ -167,7 +167,7 @@ fn hostile_names_are_shown_and_never_run() {
 }
 
 #[test]
-fn a_million_samples_a_strategy_give_a_small_page_quickly() {
+fn a_page_of_a_million_samples_per_strategy_is_small_and_renders_quickly() {
     let mut samples: Histogram = new_histogram();
     for step in 1..=1_000_000_u64 {
         samples.record(200 + step * step / 40_000_000 + (step * 7_919) % 997).unwrap();
@@ -184,11 +184,11 @@ fn a_million_samples_a_strategy_give_a_small_page_quickly() {
     let (took, bytes) = (began.elapsed(), page.len());
     println!("{bytes} bytes in {took:?}");
     assert!(bytes < 3_000_000, "{bytes}");
-    // Two seconds of a release build take longer in a test build on a busy host.
+    // A release build takes two seconds; a test build on a busy host takes much longer.
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
-/// The contrast of two colours, by WCAG 2.
+/// Contrast ratio of two colours, by WCAG 2.
 fn contrast(one: &str, other: &str) -> f64 {
     let luminance = |colour: &str| {
         let digits = colour.trim_start_matches('#');
@@ -231,18 +231,18 @@ fn text_and_lines_have_enough_contrast_in_light_and_dark_mode() {
 }
 
 #[test]
-fn a_run_with_gaps_lists_what_is_missing() {
+fn a_page_without_measurements_has_no_empty_sections() {
     let mut stored = records::stored(&records::run(1), &[records::trial_without_measurements(0)]);
     stored.run.run.floor = None;
     let page = page(&[stored]);
     assert!(page.contains("No lock was acquired in any trial"));
-    assert!(!page.contains("Waits, handoffs and notifications"), "a section without a chart");
+    assert!(!page.contains("Waits, handoffs and notifications"), "there must be no section without a chart");
     assert!(!page.contains("NaN") && !page.contains(">inf"));
 }
 
 #[test]
-fn a_generator_that_was_always_busy_is_reported_with_its_cell() {
-    // Given two threads, both of which are always busy in the second cell
+fn a_saturated_generator_is_reported_with_its_cell() {
+    // Given two generator threads that are both 95 % busy in the second cell
     let run = run(&["polling", "baton"], |at, trial| trial.health.cpu_share = [1.7, 1.9][at]);
     let remarks = View::of(&run).remarks;
     let busy: Vec<&String> = remarks.iter().filter(|remark| remark.starts_with("busy generator: ")).collect();

@@ -1,4 +1,4 @@
-//! Complete screens of unusual runs: each row is a strategy that is named after its peculiarity.
+//! Complete screens of unusual runs. Each row is a strategy named after its peculiarity.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -23,10 +23,10 @@ use zklockbench_results::RunFile;
 
 const PLAIN: Style = Style::EVERYTHING;
 
-/// A strategy, and the peculiarity of its repetitions by number, from 0.
+/// A strategy, and a change of its repetitions, which are numbered from 0.
 type Row = (&'static str, fn(usize, &mut Trial));
 
-/// Each row with four contenders and three repetitions.
+/// A view of these rows, with four contenders and three repetitions each.
 fn rows(rows: &[Row]) -> View<'static> {
     let labels: Vec<&str> = rows.iter().map(|(label, _)| *label).collect();
     let mut view = view(&labels, &[4]);
@@ -78,7 +78,7 @@ const ODD: &[Row] = &[
             trial.judged = records::judged(Verdict::Violated(vec!["1 contender is stuck".into()]));
         }
     }),
-    // A hundred waits of a microsecond, and two that had not ended after four seconds, one of which timed out
+    // A hundred waits of a microsecond, one timeout after four seconds, and one wait that was still pending
     ("unserved", |_, trial| {
         waits(trial, &[1; 100]);
         trial.measured.outcomes = OutcomeCounts::default();
@@ -86,12 +86,12 @@ const ODD: &[Row] = &[
         trial.measured.outcomes.add(Outcome::TimedOut, 1);
         trial.histograms.insert(Measure::Unserved, records::histogram(&[4_000_000, 4_000_000]));
     }),
-    // Of 101 waits, one is not served, and it lasts as long as the trial
+    // One of 101 waits is never served, and lasts for the whole trial.
     ("starved", |_, trial| {
         waits(trial, &[1; 100]);
         trial.histograms.insert(Measure::Unserved, records::histogram(&[10_000_000]));
     }),
-    // Two repetitions of few short waits, and one of many long ones
+    // Two repetitions with few short waits, and one with many long waits
     ("percentiles-not-pooled", |at, trial| {
         let (us, times) = [(10, 5), (1_000, 500), (20, 5)][at];
         waits(trial, &vec![us; times]);
@@ -121,7 +121,7 @@ const ODD: &[Row] = &[
         (trial.measured, trial.tallies) = (Counts::default(), Vec::new());
         trial.histograms.clear();
     }),
-    // The servers counted one notification less
+    // The servers counted one notification fewer than the client.
     ("counts-differ", |_, trial| {
         trial.accounting = vec![
             line(Counted::Requests, 10, None, None),
@@ -131,7 +131,7 @@ const ODD: &[Row] = &[
             line(Counted::ChildrenChanged, 1, None, Some(1)),
         ];
     }),
-    // A sum of two of three repetitions would look like a disagreement, so there is none
+    // A sum over two of three repetitions would look like a disagreement, so no sum is shown.
     ("counts-incomplete", |at, trial| {
         let servers = (at > 0).then_some(100);
         trial.accounting = vec![line(Counted::Reads, 100, Some(100), servers)];
@@ -139,7 +139,7 @@ const ODD: &[Row] = &[
 ];
 
 #[test]
-fn each_oddity_of_a_trial_is_shown_in_its_row_and_note() {
+fn unusual_trials_are_marked_in_their_rows_and_notes() {
     let view = rows(ODD);
     insta::assert_snapshot!("odd_rows", screens(&[("odd", view.clone())]) + &markdown(&view));
 }
@@ -182,7 +182,7 @@ fn a_run_shows_its_counts_floor_evidence_and_missing_data() {
     insta::assert_snapshot!("special_runs", shown + &markdown(&empty));
 }
 
-/// Rows whose trials had faults.
+/// Rows of trials with faults.
 const BROKEN: &[Row] = &[
     ("all-sorts-of-trouble", |at, trial| {
         break_by(trial, &[fault("crash holder", [10_000, 1_000_000, 20_000][at])]);
@@ -208,7 +208,7 @@ const BROKEN: &[Row] = &[
     ("too-short-to-measure", |_, trial| {
         break_by(trial, &[FaultRecord { longest_gap_us: None, ..fault("expire waiter", 0) }]);
     }),
-    // An unproved fault with a long recovery, an invalid trial with a longer one, and a third that counts
+    // An unproved fault, a fault in an invalid trial, and a valid fault, which alone counts
     ("unproved-and-invalid", |at, trial| {
         let unproved = unproved("the leader still answered", fault("kill leader", 5_000_000));
         let faults = [unproved, fault("kill leader", 9_000_000), fault("kill leader", 30_000)];
@@ -243,7 +243,7 @@ fn heat_map(view: &View<'_>) -> String {
 }
 
 #[test]
-fn each_problem_under_faults_is_shown_in_its_row_note_and_tile() {
+fn problems_under_faults_are_shown_in_rows_notes_and_tiles() {
     let view = rows(BROKEN);
     let mut three = rows(&BROKEN[..1]);
     break_all(&mut three, &["crash holder", "expire any", "freeze waiter"]);
@@ -278,7 +278,7 @@ fn a_lock_that_leaves_contenders_waiting_is_stuck_unless_it_is_violated() {
     );
 }
 
-/// A stored run, kept for as long as the test lasts.
+/// A view of a stored run, which is leaked so that the view is `'static`.
 fn stored(run: &Run, trials: &[Trial]) -> View<'static> {
     View::of(Box::leak(Box::new(records::stored(run, trials))))
 }
@@ -312,7 +312,7 @@ fn labelled(index: usize, label: &str, contenders: usize, repetition: u32) -> Tr
 }
 
 #[test]
-fn a_stored_run_keeps_the_order_of_its_scenario_and_states_what_is_missing() {
+fn a_stored_run_keeps_the_scenario_order_and_lists_missing_data() {
     let shuffled = [
         labelled(0, "curator-mutex", 10, 1),
         labelled(1, "parent-watch (while_holding=relist)", 2, 1),
@@ -393,13 +393,13 @@ fn a_cell_shows_the_requests_of_its_median_repetition() {
         [[(Create, 1.0), (Delete, 1.0)], [(Create, 5.0), (Delete, 5.0)], [(Create, 1.0), (Delete, 2.0)]];
     trials(&mut view).zip(kinds).for_each(|(trial, kinds)| acquire(trial, &kinds));
     assert_eq!(view.cells[0].requests(), [(Create, 1.0), (Delete, 2.0)]);
-    // And with an even number, the mean of the two in the middle
+    // With an even number of repetitions, it is the mean of the middle two.
     view.cells[0].trials.truncate(2);
     assert_eq!(view.cells[0].requests(), [(Create, 3.0), (Delete, 3.0)]);
 }
 
 #[test]
-fn a_page_shows_every_kind_of_trouble() {
+fn terminal_and_markdown_show_every_kind_of_problem() {
     let mut view = view(&["predecessor-watch", "no-lock"], &[1, 4]);
     interrupt(trial(&mut view, 0, 1, 2));
     trial(&mut view, 1, 1, 0).accounting = vec![line(Counted::Reads, 100, Some(101), None)];
@@ -412,7 +412,7 @@ fn a_page_shows_every_kind_of_trouble() {
 }
 
 #[test]
-fn narrow_tables_leave_out_columns_and_very_narrow_ones_put_names_above_metrics() {
+fn narrow_tables_omit_columns_and_very_narrow_tables_become_lists() {
     let mut with_floor = view(&FIVE, &[1, 10, 100]);
     with_floor.floor = Some(records::floor());
     let mut broken = view(&["parent-watch (while_holding=relist)", "polling"], &[4, 100]);
@@ -430,7 +430,7 @@ fn colour_is_used_only_if_allowed() {
 }
 
 #[test]
-fn markdown_escapes_table_characters_and_its_rows_have_as_many_cells_as_headings() {
+fn markdown_tables_escape_special_characters_and_have_rows_of_equal_length() {
     let mut view = view(&["a|b <i>", "c"], &[4, 10]);
     let why = "lost | gone\nfor good".into();
     trial(&mut view, 0, 4, 0).cut_short = Some(CutShort { cause: Cause::EnsembleLost, why });

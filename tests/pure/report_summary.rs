@@ -1,4 +1,4 @@
-//! `summary.json`: results of each strategy and number of contenders over its repetitions, for programs.
+//! `summary.json`: machine-readable results of each strategy and number of contenders over its repetitions.
 
 use crate::support::json_schema::Schema;
 use crate::support::{records, run_dirs, shown};
@@ -9,7 +9,7 @@ use zklockbench_record::Trial;
 use zklockbench_report::{Style, Summary, View, summary};
 use zklockbench_results::StoredRun;
 
-/// Three repetitions, each with a different number of acquisitions in the same time; the last one is invalid.
+/// Three repetitions of different lengths, the last of which is invalid.
 fn trials() -> Vec<Trial> {
     let trial = |index: usize| {
         let mut trial = records::trial(index);
@@ -27,7 +27,7 @@ fn read(trials: &[Trial]) -> StoredRun {
     zklockbench_results::read(&run_dirs::publish(parent.path(), trials)).unwrap()
 }
 
-/// Of ten waits of the second repetition, four had not been served when the trial ended.
+/// Four of the ten waits of the second repetition are unserved.
 fn with_unserved() -> Vec<Trial> {
     let mut trials = trials();
     trials[1].histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 4]));
@@ -66,7 +66,7 @@ fn the_summary_matches_its_schema_and_has_a_digest() {
     assert_eq!(serde_json::from_value::<Summary>(json.clone()).unwrap(), whole);
     json["cells"][0].as_object_mut().unwrap().remove("repetitions");
     assert!(!validator.is_valid(&json));
-    // And the summary cannot be changed unnoticed
+    // A modified summary is detected by its digest.
     assert!(zklockbench_results::read(&dir).unwrap().run.files.contains_key("summary.json"));
     fs::write(dir.join("summary.json"), "{}").unwrap();
     assert!(

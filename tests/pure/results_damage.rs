@@ -1,4 +1,4 @@
-//! A run directory that was changed or damaged is refused, and the error names the file.
+//! Modified and damaged run directories are refused with an error that names the file.
 
 use crate::support::records;
 use crate::support::run_dirs::{self, sha256};
@@ -11,7 +11,7 @@ use zklockbench_core::error::Error;
 
 /// Publishes a run of two trials, damages it, and returns the reader's error.
 ///
-/// Digests would reveal every damage first, so tests of other checks update them.
+/// The digests reveal any damage first, so tests of other checks update the digests.
 fn told_after(damage: impl FnOnce(&Path)) -> String {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
     zklockbench_results::read(&dir).unwrap();
@@ -21,14 +21,13 @@ fn told_after(damage: impl FnOnce(&Path)) -> String {
     error.to_string().replace(dir.to_str().unwrap(), "RUN")
 }
 
-/// Changes one value in a JSON file of the directory, by its JSON pointer, and updates every digest, so that only the
-/// content can reveal the change.
+/// Changes the value at a JSON pointer and updates the digests, so that only the content can reveal the
+/// change.
 fn change(dir: &Path, file: &str, pointer: &str, value: Value) {
     set(dir, file, pointer, value);
     digest_anew(dir);
 }
 
-/// Updates the digests to match the directory's files.
 fn digest_anew(dir: &Path) {
     run_dirs::change(dir, |run| {
         for (name, digest) in run["files"].as_object_mut().unwrap() {
@@ -46,7 +45,7 @@ fn set(dir: &Path, file: &str, pointer: &str, value: Value) {
     fs::write(path, serde_json::to_vec_pretty(&json).unwrap()).unwrap();
 }
 
-/// Changes a text file of the directory, and updates every digest.
+/// Changes a text file and updates the digests.
 fn rewrite(dir: &Path, file: &str, with: impl FnOnce(&str) -> String) {
     let path = dir.join(file);
     let text = fs::read_to_string(&path).unwrap();
@@ -56,7 +55,6 @@ fn rewrite(dir: &Path, file: &str, with: impl FnOnce(&str) -> String) {
 
 type Damage = fn(&Path);
 
-/// Kinds of damage to a run.
 const DAMAGES: [(&str, Damage); 14] = [
     ("a truncated trial", |dir| {
         rewrite(dir, "trials/001.json", |text| text.lines().take(10).collect::<Vec<_>>().join("\n"));
@@ -70,7 +68,7 @@ const DAMAGES: [(&str, Damage); 14] = [
         digest_anew(dir);
     }),
     ("a later version", |dir| change(dir, "trials/001.json", "/schema_version", json!(3))),
-    // Five lines of comments, then `handoff`, `request_create` and, cut, `wait`.
+    // The last histogram of the file, `wait`, is truncated.
     ("a truncated histogram", |dir| {
         rewrite(dir, "trials/000.hlog", |text| text[..text.len() - 5].to_owned());
     }),
@@ -117,7 +115,7 @@ fn a_field_added_by_a_later_version_is_ignored() {
 }
 
 #[test]
-fn a_changed_byte_is_noticed_anywhere() {
+fn a_changed_digit_in_any_file_is_detected() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let mut files = vec!["run.json".to_owned()];
     files.extend(zklockbench_results::read(&dir).unwrap().run.files.keys().cloned());
@@ -125,7 +123,7 @@ fn a_changed_byte_is_noticed_anywhere() {
     for name in files {
         let path = dir.join(&name);
         let whole = fs::read(&path).unwrap();
-        // Every digit of the small files, and one in several of the large ones.
+        // Changes every digit of small files, and a sample of the digits of large files.
         let digits: Vec<usize> = (0..whole.len()).filter(|at| whole[*at].is_ascii_digit()).collect();
         for at in digits.iter().step_by(digits.len() / 40 + 1) {
             let mut changed = whole.clone();
@@ -162,7 +160,7 @@ fn charts_may_be_deleted_but_not_changed() {
     assert!(zklockbench_results::read(&dir).unwrap_err().to_string().contains("summary.csv: is missing"));
 }
 
-/// A hostile `run.json`: the field, the text in its place, and the error message.
+/// Hostile values in `run.json`: the field, its replacement, and the error message.
 const HOSTILE: [(&str, &str, &str); 9] = [
     ("seed", "1e400", "run.json: `seed`: number out of range"),
     ("seed", "99999999999999999999999", "run.json: `seed`: invalid type"),
@@ -179,7 +177,7 @@ const HOSTILE: [(&str, &str, &str); 9] = [
     ("outcome", "null", "run.json: `outcome`: invalid type: null"),
 ];
 
-/// Replaces a field's value with this text, and updates the digests.
+/// Replaces a field's value with raw text and updates the digest of `run.json`.
 fn change_text(dir: &Path, field: &str, text: &str) {
     const MARK: &str = "\"in place of what stood here\"";
     set(dir, "run.json", &format!("/{field}"), json!("in place of what stood here"));
@@ -200,7 +198,7 @@ fn a_hostile_run_json_is_refused_by_every_reader_with_file_and_field() {
         let Err(Error::Usage(told)) = added else { panic!("{field} = {text}: {added:?}") };
         assert!(told.contains(said), "{field} = {text}: {told}");
         assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none(), "{field} = {text}");
-        // A comparison treats the scenario's name only as text.
+        // A comparison uses the scenario's name only as text.
         if said != "run.json: `scenario`" {
             let compared = zklockbench_analysis::compare::Side::read(&dir);
             let Err(Error::Usage(told)) = compared else { panic!("{field} = {text}: {compared:?}") };
@@ -210,7 +208,7 @@ fn a_hostile_run_json_is_refused_by_every_reader_with_file_and_field() {
 }
 
 #[test]
-fn a_truncated_run_json_is_refused_with_its_name() {
+fn a_truncated_run_json_is_refused_and_named() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     let (path, store) = (dir.join("run.json"), parent.path().join("store"));
     let whole = fs::read(&path).unwrap();

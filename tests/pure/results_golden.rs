@@ -1,5 +1,5 @@
-//! Stored run directories of each layout version: this program continues to read the versions that it supports, and
-//! names the program that reads an older one.
+//! Stored run directories of each schema version: supported versions are read, and the error for an older
+//! version names the program version that reads it.
 
 use std::path::{Path, PathBuf};
 
@@ -28,17 +28,17 @@ fn a_directory_of_schema_1_is_refused_with_the_version_that_reads_it() {
 
 #[test]
 fn a_directory_of_schema_2_is_read_and_rejudged_to_its_recorded_verdict() {
-    // Given a real run of two trials, one with a lock and one without
+    // Given a stored run of two trials, one with a lock and one without a lock
     let stored = zklockbench_results::read(&golden("schema-2")).unwrap();
     assert_eq!((stored.run.schema_version, stored.trials.len()), (SCHEMA_VERSION, 2));
     let recorded: Vec<&str> = stored.trials.iter().map(|trial| trial.judged.verdict.word()).collect();
     assert_eq!(recorded, ["held", "violated"]);
-    // Values that were not recorded yet are missing instead of zero
+    // And values that this version did not record yet are missing rather than zero
     assert!(stored.trials.iter().all(|trial| trial.herd.is_none()));
     // When the run is judged again
     let mut trials = stored.trials.clone();
     trials.iter_mut().for_each(zklockbench_judge::judge);
-    // Then each verdict equals the recorded one, part by part
+    // Then every part of each verdict equals the recorded part
     for (trial, stored) in trials.iter().zip(&stored.trials) {
         assert_eq!(words(&trial.judged), words(&stored.judged), "{}", trial.name());
     }
@@ -50,7 +50,7 @@ fn a_directory_of_schema_2_is_read_and_rejudged_to_its_recorded_verdict() {
 
 #[test]
 fn baselines_and_plans_of_earlier_versions_are_read() {
-    // Given a store and a plan as written before all files were read by the same code
+    // Given a store and a plan of an earlier version
     let store = golden("golden/baselines");
     let baselines = zklockbench_results::baselines(&store).unwrap();
     let [one] = baselines.as_slice() else { panic!("{baselines:?}") };
@@ -61,7 +61,7 @@ fn baselines_and_plans_of_earlier_versions_are_read() {
     assert!(!plan.answers.is_empty());
 }
 
-/// The verdicts as words, because the wording of their reasons may change.
+/// The verdicts without their reasons, whose wording may change.
 fn words(judged: &Judged) -> [Option<&'static str>; 5] {
     let part = |verdict: &Option<Verdict>| verdict.as_ref().map(Verdict::word);
     [

@@ -1,4 +1,5 @@
-//! Resuming a run: finished trials stay, unfinished ones are removed, and the directory is readable at every step.
+//! Resuming a run: finished trials are kept, unfinished trials are rerun, and the directory is readable at
+//! every step.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +14,7 @@ use zklockbench_scenario::{Catalog, TrialPlan, parse};
 
 const PLANNED: usize = 4;
 
-/// What `kill -9` leaves of a run in which these trials had ended.
+/// A run directory as `kill -9` leaves it after these trials.
 fn killed(parent: &Path, trials: &[Trial]) -> PathBuf {
     let mut writer = RunWriter::create(parent, "mine").unwrap();
     writer.begins(records::run(PLANNED), &[], records::held()).unwrap();
@@ -22,7 +23,7 @@ fn killed(parent: &Path, trials: &[Trial]) -> PathBuf {
         writer.so_far(records::so_far(PLANNED)).unwrap();
     }
     let dir = writer.dir().to_owned();
-    // Removed without cleaning up, and its lock with it
+    // Restores the directory from a copy, because dropping the writer publishes or removes it.
     let kept = parent.join("kept");
     run_dirs::copy(&dir, &kept);
     drop(writer);
@@ -38,7 +39,7 @@ fn cut_short(index: usize) -> Trial {
 fn resumed(dir: &Path) -> (RunWriter, StoredRun) {
     match RunWriter::resume(dir).unwrap() {
         Resumed::Partial(writer, stored) => (*writer, stored),
-        Resumed::Whole(path, _) => panic!("{} is whole", path.display()),
+        Resumed::Whole(path, _) => panic!("{} is complete", path.display()),
     }
 }
 
@@ -52,21 +53,21 @@ fn rows(dir: &Path, table: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_finished_trial_is_kept_even_if_the_run_did_not_record_it() {
+fn resume_keeps_a_finished_trial_that_run_json_does_not_list() {
     let parent = tempfile::tempdir().unwrap();
     let dir = killed(parent.path(), &[records::trial(0)]);
-    // Given a trial that was written when the kill came, an incomplete one, and an earlier version's table
+    // Given a written trial that `run.json` does not list, an incomplete trial, and an incomplete table
     let (_other, whole) = run_dirs::published(&[records::trial(1)]);
     for name in ["trials/001.json", "trials/001.hlog"] {
         fs::copy(whole.join(name), dir.join(name)).unwrap();
     }
     fs::write(dir.join("trials/002.json"), "{").unwrap();
     fs::write(dir.join("summary.csv"), "trial\n2,predec").unwrap();
-    // When the run is resumed, by its final name
+    // When the run is resumed by its final name
     let (mut writer, stored) = resumed(&parent.path().join("mine"));
     assert_eq!(indices(&stored.trials), [0, 1]);
     writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
-    // Then both are there, and nothing of the third
+    // Then it contains the two written trials, but not the incomplete one
     let there = zklockbench_results::read(writer.dir()).unwrap();
     assert_eq!(indices(&there.trials), [0, 1]);
     assert!(!writer.dir().join("trials/002.json").exists());
@@ -79,7 +80,7 @@ fn a_finished_trial_is_kept_even_if_the_run_did_not_record_it() {
 }
 
 #[test]
-fn an_unfinished_trial_stays_until_finished_and_counts_once() {
+fn an_unfinished_trial_is_kept_until_its_rerun_and_counted_once() {
     for before in 0..2 {
         let parent = tempfile::tempdir().unwrap();
         let there: Vec<Trial> = (0..before).map(records::trial).chain([cut_short(before)]).collect();
@@ -102,19 +103,19 @@ fn an_unfinished_trial_stays_until_finished_and_counts_once() {
 }
 
 #[test]
-fn a_trial_cut_short_by_the_end_is_rerun_unless_violated_or_stuck() {
+fn an_interrupted_trial_is_rerun_unless_violated_or_stuck() {
     assert!(!is_unfinished(&records::trial(0)));
     let mut trial = cut_short(0);
     assert!(is_unfinished(&trial));
-    trial.cut_short = Some(CutShort { cause: Cause::NoProgress, why: "nobody acquired".into() });
+    trial.cut_short = Some(CutShort { cause: Cause::NoProgress, why: "no contender acquired".into() });
     assert!(!is_unfinished(&trial));
     let mut found = cut_short(0);
     found.judged = records::judged(Verdict::Violated(vec!["two inside".into()]));
     assert!(!is_unfinished(&found));
 }
 
-/// Whether a run of that scenario on these servers is complete although its only trial is invalid. Otherwise the trial
-/// is rerun.
+/// Whether a run is complete although its only trial, which has this fault, is invalid. Otherwise, it is
+/// rerun.
 fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
     let text = format!(
         "name = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nduration = \"9s\"\nrepetitions = 1\n\
@@ -130,12 +131,12 @@ fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
 }
 
 #[test]
-fn invalid_trial_that_breaks_servers_is_rerun_only_on_servers_of_the_run() {
+fn an_invalid_trial_with_server_faults_is_rerun_only_on_own_servers() {
     let (own, foreign) = ("servers = 3", "connect = \"127.0.0.1:1,127.0.0.1:2\"");
     for (servers, fault, is_complete) in [
         (foreign, "rolling-restart", true),
         (own, "rolling-restart", false),
-        // Contenders and connections always belong to the run
+        // Contenders belong to the run on any servers.
         (foreign, "crash", false),
         (own, "crash", false),
     ] {
@@ -144,7 +145,7 @@ fn invalid_trial_that_breaks_servers_is_rerun_only_on_servers_of_the_run() {
 }
 
 #[test]
-fn an_abandoned_resume_locks_the_run_while_it_lasts_and_changes_nothing() {
+fn a_resume_locks_the_run_and_changes_nothing_if_abandoned() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     let going = RunWriter::resume(writer.dir()).unwrap_err().to_string();
@@ -170,7 +171,7 @@ fn an_abandoned_resume_locks_the_run_while_it_lasts_and_changes_nothing() {
 }
 
 #[test]
-fn a_complete_run_is_not_resumed_and_an_empty_one_names_a_remedy() {
+fn a_complete_run_is_not_resumed_and_an_empty_run_is_refused_with_a_remedy() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     assert!(
         matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(path, _)) if path.ends_with("quick-2026-11-21T08-45-08Z"))
@@ -184,7 +185,7 @@ fn a_complete_run_is_not_resumed_and_an_empty_one_names_a_remedy() {
 }
 
 #[test]
-fn links_in_the_directory_are_not_followed_for_writing() {
+fn symlinks_in_a_run_directory_are_never_written_through() {
     let parent = tempfile::tempdir().unwrap();
     let precious = parent.path().join("precious");
     fs::write(&precious, "mine").unwrap();
@@ -198,18 +199,18 @@ fn links_in_the_directory_are_not_followed_for_writing() {
     writer.trial(&records::trial(1)).unwrap();
     drop(writer.seal(records::run(2), records::held()).unwrap());
     assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
-    // And not through a link in place of the record
+    // A link in place of the next `run.json` is not followed either.
     let again = killed(&parent.path().join("again"), &[records::trial(0)]);
     let _ = fs::remove_file(again.join(".run.json.new"));
     symlink(&precious, again.join(".run.json.new")).unwrap();
     let (mut writer, stored) = resumed(&again);
     writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
     assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
-    assert!(zklockbench_results::read(writer.dir()).is_ok(), "the link has given way to a file");
+    assert!(zklockbench_results::read(writer.dir()).is_ok(), "a regular file must replace the link");
 }
 
 #[test]
-fn the_record_of_the_last_trial_can_be_written_to_a_full_disk() {
+fn a_run_reserves_disk_space_for_its_final_record() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     writer.begins(records::run(PLANNED), &[], records::held()).unwrap();
@@ -218,7 +219,7 @@ fn the_record_of_the_last_trial_can_be_written_to_a_full_disk() {
         new.saturating_sub(writer.dir().join("run.json").metadata().unwrap().len())
     };
     assert!(room() >= 4096, "{}", room());
-    // And nothing of the reserve remains in the published directory
+    // The published directory does not contain the reserve.
     writer.trial(&records::trial(0)).unwrap();
     let mut run = records::run(PLANNED);
     run.outcome.ending = RunEnding::Interrupted;

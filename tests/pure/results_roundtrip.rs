@@ -1,4 +1,4 @@
-//! A report reads exactly what a run wrote, and an incomplete directory never counts as a run.
+//! A report reads exactly what a run wrote, and an incomplete directory is not a run.
 
 use crate::support::json_schema::Schema;
 use crate::support::records;
@@ -48,15 +48,15 @@ fn unmeasured_values_are_null_never_zero() {
 }
 
 #[test]
-fn the_three_way_count_keeps_its_sides_separate() {
-    // Given a trial in which the servers counted one write more than the client.
+fn client_model_and_server_counts_are_compared_separately() {
+    // The servers counted one write more than the client.
     let trial = records::trial(0);
     assert_eq!(trial.servers_agree(), Some(false));
     assert_eq!(trial.cost_model_agrees(), Some(true));
 }
 
 #[test]
-fn an_interrupted_or_aborted_run_is_published_as_such_with_what_it_has() {
+fn an_interrupted_or_aborted_run_is_published_with_its_outcome_and_trials() {
     let unknown = Verdict::Unknown(vec!["3 of 4 trials did not run".into()]);
     let cut = Trial { cut_short: records::interrupted(), ..records::trial(0) };
     for (outcome, trials) in
@@ -100,7 +100,7 @@ fn the_final_name_appears_only_when_the_run_is_published() {
 
     let sealed = writer.seal(records::run(1), records::held()).unwrap();
     assert!(!end.exists());
-    // The run is complete now: charts are drawn from this data.
+    // The sealed run is already complete, because charts are drawn from it.
     assert_eq!(zklockbench_results::read(sealed.dir()).unwrap().trials.len(), 1);
     fs::write(sealed.dir().join("chart.svg"), "<svg/>").unwrap();
 
@@ -116,7 +116,7 @@ fn an_aborted_run_is_published_as_partial_with_its_finished_trials() {
     writer.begins(records::run(0), &[], records::held()).unwrap();
     writer.trial(&records::trial(0)).unwrap();
     writer.so_far(records::so_far(3)).unwrap();
-    // A kill -9 at this point leaves a readable directory, and so does one while the next trial's files are written
+    // After `kill -9`, the directory is readable, even if the files of the next trial were being written.
     fs::write(writer.dir().join("trials/001.json"), "{").unwrap();
     let killed = zklockbench_results::read(writer.dir()).unwrap();
     assert_eq!((killed.trials.len(), killed.run.run.planned_trials), (1, 3));
@@ -181,7 +181,7 @@ fn every_json_file_of_a_run_matches_its_published_schema() {
         let validator = Schema::new(schema.as_value());
         let wrong: Vec<String> = validator.complaints(&json);
         assert_eq!(wrong, [""; 0], "{name}");
-        // And a file without its verdict does not match
+        // A file without a verdict does not match.
         json.as_object_mut().unwrap().remove("judged");
         assert!(!validator.is_valid(&json), "{name}");
     }
@@ -193,18 +193,18 @@ fn throughput_of_a_batch_counts_only_the_time_with_all_contenders() {
     trial.spec.stop = zklockbench_scenario::Stop::Acquisitions(2);
     trial.full_crew = Some(zklockbench_record::FullCrew { lasted_us: 500_000, acquired: 4 });
     assert_eq!(figures::THROUGHPUT.of(&trial), Some(8.0));
-    // And equal shares are no evidence about the lock
+    // Fairness is unknown if every contender stops after the same number of acquisitions.
     trial.tallies.iter_mut().for_each(|tally| tally.acquired = 100);
     assert_eq!(figures::FAIRNESS.of(&trial), None);
     trial.spec.stop = zklockbench_scenario::Stop::After(Duration::from_secs(1));
     assert_eq!(figures::FAIRNESS.of(&trial), Some(1.0));
-    // And the conductor determines the pace of a batch
+    // Both are unknown for a batch, whose pace the conductor determines.
     (trial.spec.load, trial.full_crew) = (zklockbench_scenario::Load::Batch, None);
     assert_eq!((figures::THROUGHPUT.of(&trial), figures::FAIRNESS.of(&trial)), (None, None));
 }
 
 #[test]
-fn fairness_is_not_reported_for_a_few_cycles_each() {
+fn fairness_is_not_reported_after_too_few_cycles() {
     let mut trial = records::trial(0);
     trial.tallies.iter_mut().zip([5, 5, 4]).for_each(|(tally, turns)| tally.acquired = turns);
     assert_eq!(figures::FAIRNESS.of(&trial), None);

@@ -1,4 +1,4 @@
-//! The two tables of a run directory: every column exists, every cell has its type, and unmeasured cells are empty.
+//! The CSV tables of a run directory: every column exists, and unmeasured cells are empty.
 
 use crate::support::records;
 use crate::support::run_dirs;
@@ -19,7 +19,7 @@ fn table(name: &str, trials: &[Trial]) -> Vec<Row> {
     rows(&run_dirs::publish(parent.path(), trials).join(name))
 }
 
-/// Every column with its cells.
+/// Lists every column with its cells.
 fn listed(rows: &[Row]) -> String {
     let column = |name: &String| {
         let cells: Vec<&str> = rows.iter().map(|row| row[name].as_str()).collect();
@@ -29,14 +29,14 @@ fn listed(rows: &[Row]) -> String {
 }
 
 #[test]
-fn both_tables_have_every_column_with_empty_cells_where_nothing_was_measured() {
+fn both_csv_tables_have_every_column_and_leave_unmeasured_cells_empty() {
     let trials = [records::trial(0), records::trial_without_measurements(1)];
     let tables = ["summary.csv", "timeline.csv"].map(|name| listed(&table(name, &trials)));
     insta::assert_snapshot!("columns", tables.join("\n"));
 }
 
 #[test]
-fn the_results_page_lists_exactly_the_columns() {
+fn the_results_readme_lists_exactly_the_columns_of_summary_csv() {
     const PAGE: &str = include_str!("../../results/README.md");
     let rows = table("summary.csv", &[records::trial(0)]);
     let columns: Vec<&str> = rows[0].keys().map(String::as_str).collect();
@@ -49,7 +49,7 @@ fn the_results_page_lists_exactly_the_columns() {
         Some((begin, end)) => column.starts_with(begin) && column.ends_with(end),
     };
     for column in &columns {
-        assert!(named.iter().any(|name| is_of(name, column)), "{column} stands nowhere on the page");
+        assert!(named.iter().any(|name| is_of(name, column)), "{column} is missing from the page");
     }
     for name in named {
         assert!(columns.iter().any(|column| is_of(name, column)), "there is no column {name}");
@@ -57,7 +57,7 @@ fn the_results_page_lists_exactly_the_columns() {
 }
 
 #[test]
-fn medians_are_compared_with_the_floor_if_measured() {
+fn summary_csv_compares_medians_with_the_floor_if_measured() {
     let parent = tempfile::tempdir().unwrap();
     let trials = [records::trial(0), records::trial_without_measurements(1)];
     for (name, floor, expected) in [("with", Some(records::floor()), "1.1"), ("without", None, "")] {
@@ -66,9 +66,9 @@ fn medians_are_compared_with_the_floor_if_measured() {
         let run = Run { floor, ..records::run(2) };
         let path = writer.seal(run, records::held()).unwrap().publish().unwrap();
         let rows = rows(&path.join("summary.csv"));
-        // Median handoffs of 1.1 ms, above a floor of 1 ms
+        // The median handoff of 1.1 ms is 1.1 times the floor of 1 ms.
         assert_eq!(rows[0]["handoff_p50_over_floor"], expected);
-        // And no uncontended acquires
+        // There were no uncontended acquires.
         assert_eq!((&*rows[0]["uncontended_p50_over_floor"], &*rows[1]["handoff_p50_over_floor"]), ("", ""));
     }
 }

@@ -1,10 +1,10 @@
-//! Kinds of clients: the kind of each contender, and their combined values.
+//! Kinds of clients: which contenders are of which kind, and values combined over all kinds.
 
 use std::time::Duration;
 
 use zklockbench_scenario::{Distribution, TrialPlan, TrialSpec, parse};
 
-/// A trial of 20 contenders whose kinds are these tables.
+/// A trial of 20 contenders with these `[[client]]` tables.
 fn spec(clients: &str) -> TrialSpec {
     let text = format!(
         "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nacquisitions = 1\nhold = \"7ms\"\nthink = \"3ms\"\n{clients}"
@@ -18,7 +18,7 @@ const THREE: &str = "[[client]]\nshare = 10\nhold = \"1ms\"\n[[client]]\nshare =
                      [[client]]\nshare = 5\nhold = { exponential = { mean = \"20ms\" } }\nread_ratio = 1\n";
 
 #[test]
-fn kinds_are_assigned_in_order_and_by_share() {
+fn client_kinds_are_assigned_in_order_and_by_share() {
     let spec = spec(THREE);
     let milliseconds = |contender| spec.kind_of(contender).hold.mean().as_millis();
     let holds: Vec<u128> = (0..20).map(milliseconds).collect();
@@ -27,7 +27,7 @@ fn kinds_are_assigned_in_order_and_by_share() {
 }
 
 #[test]
-fn a_kind_inherits_missing_keys_and_everything_is_scaled() {
+fn a_client_kind_inherits_missing_keys_and_is_scaled() {
     let spec = spec(&format!("time_scale = 2\n{THREE}"));
     let kind = spec.kind_of(12);
     assert_eq!((kind.hold.mean().as_millis(), kind.think.mean().as_millis()), (14, 22));
@@ -35,7 +35,7 @@ fn a_kind_inherits_missing_keys_and_everything_is_scaled() {
 }
 
 #[test]
-fn the_mean_over_kinds_matches_the_draws() {
+fn the_mean_over_client_kinds_matches_drawn_values() {
     let spec = spec(THREE);
     let mean = Duration::from_micros((10 * 1_000 + 5 * 7_000 + 5 * 20_000) / 20);
     assert_eq!(spec.mean_hold(), mean);
@@ -45,7 +45,7 @@ fn the_mean_over_kinds_matches_the_draws() {
 }
 
 #[test]
-fn without_kinds_all_contenders_use_the_top_level_keys() {
+fn contenders_without_client_kinds_use_the_top_level_keys() {
     let spec = spec("");
     assert_eq!((spec.kinds().len(), spec.contenders_by_kind()), (1, vec![20]));
     assert_eq!(spec.all_holds(), Distribution::Fixed(Duration::from_millis(7)));

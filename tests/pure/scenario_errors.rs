@@ -1,4 +1,5 @@
-//! Every mistake that a scenario file can have, except in faults, and its message: `snapshots/` contains the answers.
+//! Messages for every mistake in a scenario file, except in faults. `snapshots/` contains the cases and
+//! messages.
 
 use crate::support::cards::{CARDS, catalog_of};
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
@@ -7,7 +8,7 @@ use zklockbench_core::catalog::{Choice, LockCard, Param, ParamKind};
 use zklockbench_scenario::parse;
 
 #[test]
-fn wrong_lines_added_to_a_valid_file_are_explained() {
+fn errors_in_lines_added_to_a_valid_file_are_explained() {
     insta::assert_snapshot!(
         "errors_in_added_lines",
         said_of_added_lines(
@@ -25,7 +26,7 @@ fn invalid_files_are_explained() {
     );
 }
 
-/// A lock with a parameter that determines what others mean.
+/// A lock with a parameter that determines which other parameters apply.
 const DECIDES: [LockCard; 1] = [LockCard {
     name: "decides",
     params: &[
@@ -46,7 +47,7 @@ const DECIDES: [LockCard; 1] = [LockCard {
 }];
 
 #[test]
-fn wrong_combinations_of_parameters_are_explained() {
+fn invalid_combinations_of_parameters_are_explained() {
     insta::assert_snapshot!(
         "errors_in_deciding_parameters",
         said_of_files(
@@ -73,14 +74,14 @@ fn an_acquire_may_not_request_more_permits_than_leases() {
            `curator-semaphore` 5 `leases` or more",
         ],
     );
-    // If it is not given, the number of leases is the default
+    // A missing `leases` has its default.
     let alone = "4:55 2 `permits` are more than the 1 `leases`: no contender could ever get them => write at most 1, or \
                  give `curator-semaphore` 2 `leases` or more";
     file(&zklockbench_locks::cards(), &with("permits = 2"), &[alone]);
 }
 
 #[test]
-fn a_parameter_without_effect_is_not_in_force() {
+fn parameters_without_effect_are_dropped() {
     let strategies =
         "\"decides\", { name = \"decides\", policy = \"always\" }, { name = \"decides\", policy = \"some\" }";
     let text = format!("name = \"x\"\nduration = \"60s\"\ncontenders = 1\nstrategies = [{strategies}]\n");

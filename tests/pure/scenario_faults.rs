@@ -1,4 +1,4 @@
-//! Valid `[[fault]]` tables of a scenario file, and every mistake that one can have.
+//! `[[fault]]` tables of a scenario file: valid tables, and messages for every mistake.
 
 use crate::scenario_plan::planned;
 use crate::support::answered::answered;
@@ -18,13 +18,13 @@ fn read(text: &str) -> Result<Parsed, Diagnostics> {
     parse("x.toml", text, &cards::catalog())
 }
 
-/// A scenario of four contenders and a measured phase of 60 s, followed by these lines.
+/// Parses a scenario of four contenders and 60 s, followed by these lines.
 fn parsed(lines: &str) -> Parsed {
     let text = format!("{HEAD}contenders = [4]\nduration = \"60s\"\n{lines}");
     read(&text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The lines that a kind requires.
+/// The minimum lines for a kind of fault.
 fn least(card: &FaultCard) -> String {
     let duration = if card.ends == Ends::Healed { "duration = \"1s\"\n" } else { "" };
     format!("[[fault]]\nkind = \"{}\"\nat = \"5s\"\n{duration}", card.name)
@@ -37,7 +37,7 @@ fn every_fault_needs_a_start_and_a_duration_if_it_heals() {
 }
 
 #[test]
-fn each_fault_reaches_the_trials_the_preview_and_the_advice() {
+fn faults_appear_in_trials_preview_and_advice() {
     let snapshot = include_str!("snapshots/pure__scenario_faults__planned.snap");
     let answer = |lines: &str| {
         let length =
@@ -58,7 +58,7 @@ fn every_fault_accepts_its_target_names() {
 }
 
 #[test]
-fn no_parameter_has_the_name_of_a_common_key() {
+fn no_fault_parameter_has_the_name_of_a_common_key() {
     for card in &fault::cards() {
         for param in card.params {
             let taken = fields_of(Section::Fault)
@@ -94,9 +94,9 @@ fn errors_in_files_with_faults_are_reported() {
 fn containers_support_every_fault_except_one_way_partitions() {
     for card in &fault::cards() {
         let message = format!(
-            "7:8 `{}` drops what one server sends to another, which Docker cannot do: it takes a server \
-             off its network altogether => use `isolate`, or leave out `compose`: the suite's own servers \
-             have networks that can be cut",
+            "7:8 `{}` drops messages from one server to another, but Docker can only disconnect a server from \
+             its whole network => use `isolate`, or leave out `compose`: links between the suite's own servers \
+             can be cut",
             card.name
         );
         let expected: &[&str] = if card.needs == Capability::Links { &[&message] } else { &[] };
@@ -109,12 +109,12 @@ fn containers_support_every_fault_except_one_way_partitions() {
 }
 
 #[test]
-fn foreign_servers_are_never_disturbed() {
+fn faults_that_break_servers_are_refused_on_foreign_ensembles() {
     for card in &fault::cards() {
         let message = format!(
             "6:8 `{}` disturbs servers, but `connect` names an ensemble that the suite did not start => \
-             leave out the fault or `connect`: servers that others rely on are never disturbed. If these \
-             may be broken, give commands that do it: --hosts FILE (docs/operating.md)",
+             leave out the fault or `connect`: the suite never disturbs an existing ensemble on its own. To \
+             allow faults, provide commands with --hosts FILE (docs/operating.md)",
             card.name
         );
         let expected: &[&str] = match card.needs {
@@ -131,7 +131,7 @@ fn foreign_servers_are_never_disturbed() {
     }
 }
 
-/// Number of schema violations of a file with this fault.
+/// Number of schema violations in a file with this fault.
 fn complaints(fault: &str) -> usize {
     let text = format!("{HEAD}contenders = [4]\nduration = \"60s\"\n{fault}");
     let value: toml::Value = toml::from_str(&text).unwrap();
@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn accepted_faults_never_overlap_themselves_and_end_with_the_measured_phase(
+    fn repeated_faults_never_overlap_and_end_within_the_measured_phase(
         kind in proptest::sample::select(fault::cards()),
         at in 0u64..70, duration in 1u64..20, times in 1u32..6, every in 1u64..30, jitter in 0u64..5,
         scale in proptest::sample::select(vec!["0.1", "1.0", "3.0"]),
@@ -179,7 +179,7 @@ proptest! {
         }
         let length = if kind.ends == Ends::Healed { duration } else { 0 };
         let end = at + u64::from(times - 1) * every + jitter + length;
-        // A fault without a duration must begin before the end.
+        // An instantaneous fault must begin before the end.
         let ends = end < 60 || end == 60 && length > 0;
         let right = at < 60 && ends && (times == 1 || every > length + jitter);
         match read(&text) {

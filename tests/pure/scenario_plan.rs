@@ -1,4 +1,4 @@
-//! The plan of a scenario, its estimated duration, and the advice for its author.
+//! The plan of a scenario, its estimates, and the advice for its author.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn combinations(plan: &TrialPlan, repetition: u32) -> Vec<(String, usize)> {
     trials.map(|trial| (trial.strategy.label.clone(), trial.contenders)).collect()
 }
 
-/// Arrivals that a replay may name: three at three of five locks, the last after 2 s, or none.
+/// Traces for replays: `a.csv` with three arrivals in 2 s, and `empty.csv`.
 fn trace(file: &Path, _: &Columns) -> Result<Vec<TraceArrival>, String> {
     let held = Some(Duration::from_millis(100));
     match file.to_str() {
@@ -50,8 +50,9 @@ fn fields(trial: &TrialSpec) -> Map<String, Value> {
     fields
 }
 
-/// Errors of this file, or its warnings, its preview without the table, and each trial of a repetition in the order as
-/// written, with the fields that differ from those of the trial before, and of the first from those of a plain file.
+/// Errors of a scenario; otherwise its warnings, its preview without the table, and the trials of one
+/// repetition in written order. Each trial lists the fields that differ from the previous trial, the first
+/// from a minimal scenario.
 pub fn planned(text: &str) -> String {
     let mut parsed = match parse_with_traces("x.toml", text, &cards::catalog(), &trace) {
         Ok(parsed) => parsed,
@@ -78,7 +79,7 @@ pub fn planned(text: &str) -> String {
     format!("{}{above}\n{}\n{trials}", told(&parsed.warnings), costs.join(", "))
 }
 
-/// The messages with their lines and columns.
+/// Messages with lines and columns.
 fn told(messages: &Diagnostics) -> String {
     let line = |one: MachineDiagnostic| {
         let help = one.help.map(|help| format!(" => {help}")).unwrap_or_default();
@@ -93,7 +94,7 @@ fn missing_keys_have_their_documented_defaults() {
 }
 
 #[test]
-fn each_key_reaches_the_trials_their_estimates_and_the_advice() {
+fn scenario_keys_appear_in_trials_estimates_and_advice() {
     let snapshot = include_str!("snapshots/pure__scenario_plan__planned.snap");
     let head = |lines: &str| match lines.contains("strategies") {
         true => "name = \"x\"\n",
@@ -106,7 +107,7 @@ fn each_key_reaches_the_trials_their_estimates_and_the_advice() {
 }
 
 #[test]
-fn the_preview_as_json_has_all_trials_and_the_offered_load() {
+fn the_json_preview_lists_all_trials_and_the_offered_load() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = [10, 20]\nrate_each = 2\n\
                  precision = \"2.5 %\"\nrepetitions = 1\n";
     insta::assert_snapshot!("preview", serde_json::to_string_pretty(&Preview::of(&parsed(lines))).unwrap());
@@ -151,7 +152,7 @@ fn the_shuffle_is_the_same_on_every_platform() {
 }
 
 #[test]
-fn order_as_written_means_strategies_then_contenders() {
+fn written_order_iterates_over_strategies_then_contenders() {
     let plan = plan("contenders = [5, 1]\nduration = \"5s\"\norder = \"as-written\"\nrepetitions = 2\n");
     let written = [("polling", 5), ("polling", 1), ("parent-watch", 5), ("parent-watch", 1)];
     let order = combinations(&plan, 2);
@@ -174,12 +175,12 @@ fn every_trial_has_its_own_seed_independent_of_the_order() {
 #[test]
 fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue() {
     let megabytes = |lines: &str| plan(&format!("duration = \"5s\"\n{lines}")).estimated_memory() / 1_000_000;
-    // The measured values for predecessor-watch with simultaneous arrivals were 103, 163, 281, 510 and 6,600 MB.
+    // Memory in MB, as measured for predecessor-watch with simultaneous arrivals.
     for (contenders, measured) in [(500, 103), (1_000, 163), (1_500, 281), (2_000, 510), (10_000, 6_600)] {
         let estimated = megabytes(&format!("contenders = {contenders}\n"));
         assert!((measured..2 * measured).contains(&estimated), "{contenders}: {estimated} for {measured}");
     }
-    // In ten queues, lists are a tenth as long; of several sizes, the largest counts
+    // With ten queues, lists are a tenth as long. The largest number of contenders determines the estimate.
     assert!(megabytes("contenders = 10000\nlocks = 10\n") < 1_900);
     assert_eq!(megabytes("contenders = [10, 1000]\n"), megabytes("contenders = 1000\n"));
 }

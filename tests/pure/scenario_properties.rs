@@ -1,10 +1,10 @@
-//! Whatever a file contains, reading it never panics, and every diagnostic points inside it.
+//! Parsing any text never panics, and every diagnostic points inside the text.
 
 use crate::support::cards;
 use proptest::prelude::*;
 use zklockbench_scenario::{Diagnostics, Preview, TrialPlan, parse};
 
-/// Pieces of scenario files, separated by white space.
+/// Words of scenario files, separated by white space.
 const WORDS: &str = r#"
 name strategies contenders locks hold think read_ratio depth poll_interval load duration acquisitions ramp_up
 warm_up repetitions order seed session_timeout acquire_timeout time_scale ensemble servers data_dir connect
@@ -13,7 +13,7 @@ fault kind target contender at after_acquisitions times every jitter latency sha
 rate rate_each arrivals popularity late backlog_at_most warm_up_at_most on_lost hold_limit
 "#;
 
-/// Values, separated by four spaces or a new line.
+/// Values, separated by four spaces or newlines.
 const VALUES: &str = r##"
 1    0    -1    1.5    nan    inf    -inf    1e308    99999999999999999999    0x_    0xff    true    "20ms"
 "1s"    "0s"    "9999999999999d"    "-1s"    "1.99999999999999999999s"    "polling"    "no-lock"    "batch"
@@ -69,7 +69,7 @@ time_scale = 0.5
 
 fn in_bounds(diagnostics: &Diagnostics, text: &str) {
     for diagnostic in diagnostics.iter() {
-        assert!(text.get(diagnostic.span.clone()).is_some(), "{:?} is not inside", diagnostic.span);
+        assert!(text.get(diagnostic.span.clone()).is_some(), "{:?} is outside the text", diagnostic.span);
         assert!(!diagnostic.message.is_empty() && diagnostic.help.is_some());
     }
     let lines = text.matches('\n').count() + 1;
@@ -79,7 +79,7 @@ fn in_bounds(diagnostics: &Diagnostics, text: &str) {
     let _ = (diagnostics.render(false), diagnostics.render(true));
 }
 
-/// Reads a text and processes it as `validate` would.
+/// Parses a text and processes it like `validate`.
 fn check(text: &str) {
     match parse("random.toml", text, &cards::catalog()) {
         Err(errors) => {
@@ -112,12 +112,12 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn files_of_likely_lines_are_read_or_refused_with_a_position(lines in proptest::collection::vec(line(), 0..14)) {
+    fn files_of_plausible_lines_are_parsed_or_refused_with_a_position(lines in proptest::collection::vec(line(), 0..14)) {
         check(&lines.concat());
     }
 
     #[test]
-    fn files_with_one_line_replaced_or_added_are_read_or_refused_with_a_position(at in 0usize..20, line in line(), replace: bool) {
+    fn files_with_a_replaced_or_added_line_are_parsed_or_refused_with_a_position(at in 0usize..20, line in line(), replace: bool) {
         let mut lines: Vec<_> = VALID.split_inclusive('\n').map(str::to_owned).collect();
         if replace {
             lines[at] = line;
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn open_loads_with_lines_replaced_are_read_or_refused_with_a_position(
+    fn open_loads_with_replaced_lines_are_parsed_or_refused_with_a_position(
         changes in proptest::collection::vec((0usize..15, line()), 1..4)
     ) {
         let mut lines: Vec<_> = VALID_OPEN.split_inclusive('\n').map(str::to_owned).collect();
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn files_with_characters_changed_are_read_or_refused_with_a_position(
+    fn files_with_changed_characters_are_parsed_or_refused_with_a_position(
         open: bool,
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<char>(), 0u8..3), 1..5)
     ) {
@@ -154,18 +154,18 @@ proptest! {
     }
 
     #[test]
-    fn truncated_files_are_read_or_refused_with_a_position(at in 0..VALID.len()) {
+    fn truncated_files_are_parsed_or_refused_with_a_position(at in 0..VALID.len()) {
         check(&VALID[..at]);
     }
 
     #[test]
-    fn any_text_is_read_or_refused_with_a_position(text in "\\PC{0,80}") {
+    fn any_scenario_text_is_parsed_or_refused_with_a_position(text in "\\PC{0,80}") {
         check(&text);
     }
 }
 
 #[test]
-fn deep_nesting_is_an_error() {
+fn deeply_nested_scenarios_do_not_panic() {
     check(&format!("hold = {}", "[".repeat(5000)));
     check(&format!("hold = {}", "{ a = ".repeat(5000)));
     check(&format!("{} = 1", vec!["a"; 5000].join(".")));

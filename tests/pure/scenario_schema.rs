@@ -1,4 +1,4 @@
-//! The schema and the reference agree with the reader.
+//! The schema and the reference page agree with the parser.
 
 use std::sync::LazyLock;
 
@@ -33,7 +33,7 @@ fn file(extra: Value) -> Value {
 }
 
 #[test]
-fn every_shipped_scenario_validates() {
+fn every_shipped_scenario_matches_the_schema() {
     let files = super::scenario_shipped::shipped();
     assert!(files.len() >= 7);
     let validator = validator(&zklockbench_locks::cards());
@@ -60,12 +60,12 @@ fn every_key_is_in_the_schema_with_a_description_and_a_valid_default() {
             }
         };
         let property = &properties[field.name];
-        // Editors should not suggest a key that only the command line may set.
+        // Only the command line may set `compose`, so editors should not suggest it.
         if field.name == "compose" {
             assert!(property.is_null());
             continue;
         }
-        // The kind of a fault is described by its card.
+        // `kind` is described by the card of each fault.
         assert!(property["description"] == field.doc() || field.name == "kind", "{}", field.name);
         let default = &property["default"];
         assert!(!default.is_null() || field.default().is_none());
@@ -110,7 +110,7 @@ fn the_schema_refuses_common_mistakes() {
 }
 
 #[test]
-fn every_arrival_example_validates() {
+fn every_arrival_example_matches_the_schema() {
     let processes = processes();
     assert_eq!(processes.len(), 7);
     for process in processes {
@@ -125,7 +125,7 @@ fn every_arrival_example_validates() {
 }
 
 #[test]
-fn the_reference_names_every_key_shape_strategy_and_parameter() {
+fn the_reference_page_lists_every_key_strategy_and_parameter() {
     let page = scenario_keys::page(&CARDS, &fault::cards());
     for field in fields() {
         assert!(page.contains(&format!("| `{}` |", field.name)), "{}", field.name);

@@ -1,4 +1,4 @@
-//! Every included scenario is valid, matches its file name, and takes the promised time.
+//! Every shipped scenario is valid, is named after its file, and takes the documented time.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::generated_docs::assert_fresh;
 use zklockbench_ensemble::fault;
 use zklockbench_scenario::{Parsed, TrialPlan, parse};
 
-/// Every shipped scenario, its path before its text.
+/// Path and text of every shipped scenario.
 fn files() -> impl Iterator<Item = (PathBuf, String)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
     walkdir::WalkDir::new(directory)
@@ -18,7 +18,7 @@ fn files() -> impl Iterator<Item = (PathBuf, String)> {
         .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
 }
 
-/// Every shipped scenario, its name before its text.
+/// Name and text of every shipped scenario, sorted by name.
 pub fn shipped() -> Vec<(String, String)> {
     let name = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
     let mut shipped: Vec<_> = files().map(|(path, text)| (name(path), text)).collect();
@@ -32,7 +32,7 @@ fn parsed(name: &str, text: &str) -> Parsed {
 }
 
 #[test]
-fn each_scenario_parses_and_has_the_name_of_its_file() {
+fn each_shipped_scenario_parses_and_is_named_after_its_file() {
     let files = shipped();
     assert!(files.len() >= 7);
     for (name, text) in files {
@@ -43,10 +43,10 @@ fn each_scenario_parses_and_has_the_name_of_its_file() {
 }
 
 #[test]
-fn only_scenarios_for_claims_may_lack_repetitions() {
+fn shipped_scenarios_cause_no_unexpected_warnings() {
     for (name, text) in shipped() {
         let warnings = parsed(&name, &text).warnings;
-        // Some of the articles' settings are short, which is also reported.
+        // Some article scenarios are also short, which causes another warning.
         if name.starts_with("articles-") {
             let is_told = warnings.to_string().contains("one repetition");
             assert_eq!(is_told, text.contains("\nrepetitions = 1\n"), "{name}: {warnings}");
@@ -57,18 +57,17 @@ fn only_scenarios_for_claims_may_lack_repetitions() {
 }
 
 #[test]
-fn each_scenario_starts_with_purpose_expectation_and_source() {
+fn each_shipped_scenario_starts_with_purpose_expectation_and_source() {
     for (name, text) in shipped() {
         let comment: String = text.lines().take_while(|line| line.starts_with('#')).collect();
         for word in ["Purpose:", "Expect:", "Source:"] {
-            assert!(comment.contains(word), "{name} does not say its {word}");
+            assert!(comment.contains(word), "{name} has no line `{word}`");
         }
     }
 }
 
-/// Editors find the schema beside the scenarios, in a package too, and beside the output of `zklockbench schema`.
 #[test]
-fn each_scenario_points_editors_to_the_schema() {
+fn each_shipped_scenario_points_editors_to_the_schema() {
     let schema = zklockbench_scenario::schema(&zklockbench_locks::cards(), &fault::cards());
     let schema = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
     assert_fresh("scenarios/scenario.schema.json", &schema);
@@ -82,8 +81,8 @@ fn each_scenario_points_editors_to_the_schema() {
 }
 
 #[test]
-fn the_articles_locks_meet_every_fault_within_ten_minutes() {
-    // A used-up counter would end all other comparisons.
+fn the_article_scenarios_cover_every_fault_within_ten_minutes() {
+    // A used-up counter would prevent all other comparisons.
     let passes = |name: &&str| *name != fault::COUNTER_NEAR_END;
     let every_kind: BTreeSet<&str> =
         zklockbench_load::catalog().faults.iter().map(|fault| fault.name).filter(passes).collect();
@@ -93,7 +92,7 @@ fn the_articles_locks_meet_every_fault_within_ten_minutes() {
     };
     let [classes, one_that_goes_on] = ["articles-reliability", "articles-safety"].map(of);
     assert_eq!(classes.faults.iter().map(|fault| fault.kind.as_str()).collect::<BTreeSet<_>>(), every_kind);
-    // Otherwise, their losses could not be compared.
+    // The losses of the two scenarios are comparable only with the same faults.
     assert_eq!(classes.faults, one_that_goes_on.faults);
     for scenario in [classes, one_that_goes_on] {
         assert!(scenario.repetitions >= 3);
@@ -103,7 +102,7 @@ fn the_articles_locks_meet_every_fault_within_ten_minutes() {
 }
 
 #[test]
-fn the_quick_scenario_and_every_open_load_take_about_two_minutes_at_most() {
+fn quick_and_open_load_scenarios_take_about_two_minutes_at_most() {
     let mut open = 0;
     for (name, text) in shipped() {
         let plan = TrialPlan::of(&parsed(&name, &text).scenario);

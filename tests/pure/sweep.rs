@@ -1,4 +1,4 @@
-//! Sweeps: where they measure, what they conclude from known curves, and how they handle damaged files.
+//! Sweeps: which points they measure, and their conclusions from known curves.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn ask(over: &str, objective: Option<&str>) -> Ask {
     }
 }
 
-/// Measurements of a simulated machine, with a few percent of noise that the seed determines.
+/// A simulated machine with known curves and reproducible noise.
 struct Machine<'a> {
     throughput: &'a dyn Fn(f64) -> f64,
     p99_us: &'a dyn Fn(f64) -> f64,
@@ -69,7 +69,7 @@ impl<'a> Machine<'a> {
         step.strategies.iter().map(measured).collect()
     }
 
-    /// Sweeps until every question is answered, or for this many runs of a second each.
+    /// Sweeps until the end, or for at most this many runs of one second each.
     fn sweep(&mut self, ask: &Ask, runs: u32) -> (Vec<Sample>, Vec<Step>, Ending) {
         let (mut samples, mut steps) = (Vec::new(), Vec::new());
         for run in 1.. {
@@ -97,7 +97,7 @@ fn values(samples: &[Sample]) -> Vec<f64> {
 }
 
 #[test]
-fn each_range_and_objective_is_read_or_its_mistake_is_explained() {
+fn ranges_and_objectives_are_parsed_or_rejected_with_an_explanation() {
     let snapshot = include_str!("snapshots/pure__sweep__notations.snap");
     let answer = |text: &str| match text.trim().split_once(": ").unwrap() {
         ("over", text) => text.parse::<Over>().map(|over| {
@@ -113,14 +113,13 @@ fn each_range_and_objective_is_read_or_its_mistake_is_explained() {
 }
 
 #[test]
-fn the_range_is_covered_upwards_before_it_is_refined() {
-    // Given three strategies, one of which costs far more than the others
+fn a_sweep_covers_its_range_upwards_before_refining_it() {
     let mut ask = ask("contenders=1..1000", None);
     ask.strategies = ["a", "b", "c"].map(str::to_owned).to_vec();
-    // When there is time only for the grid
+    // When the budget is enough only for the grid
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let (samples, steps, end) = Machine::of(&flat, &p99).sweep(&ask, 7);
-    // Then each was measured once at each value of the grid, in ascending order
+    // Then each strategy is measured once at each value of the grid, in ascending order
     assert_eq!(steps.iter().map(|step| step.at.x).collect::<Vec<_>>(), ask.grid);
     assert!(steps.iter().all(|step| step.why == Why::Cover && step.strategies.len() == 3));
     assert_eq!(samples.len(), 21);
@@ -136,7 +135,7 @@ fn points_beyond_the_budget_are_skipped_and_the_uncovered_range_is_reported() {
 }
 
 #[test]
-fn without_objective_or_collapse_points_stay_on_the_grid() {
+fn a_sweep_without_an_objective_or_collapse_measures_only_grid_points() {
     let (grows, p99) = (|n: f64| 10.0 * n.min(40.0), |_: f64| 1_000.0);
     let ask = ask("contenders=1..1000", None);
     let (samples, _, end) = Machine::of(&grows, &p99).sweep(&ask, 200);
@@ -145,10 +144,10 @@ fn without_objective_or_collapse_points_stay_on_the_grid() {
     assert!(matches!(finding.collapse, Collapse::NotFound { saturated_at: None, .. }));
 }
 
-/// How often the bracket contains the true limit, over this many seeds, and the widest bracket.
+/// Number of seeds whose bracket contains the true limit, and the width of the widest bracket.
 fn brackets(noise: f64) -> (usize, f64) {
     let (flat, p99) = (|_: f64| 100.0, |n: f64| 1_000.0 * n);
-    // True limit: 100 contenders.
+    // The true limit is 100 contenders.
     let ask = ask("contenders=1..1000", Some("wait.p99 < 100ms"));
     let (mut right, mut widest) = (0, 1.0_f64);
     for seed in 0..depth::of(10, 40) {
@@ -165,7 +164,7 @@ fn brackets(noise: f64) -> (usize, f64) {
 }
 
 #[test]
-fn the_bracket_contains_the_edge_and_widens_with_noise() {
+fn the_bracket_contains_the_limit_and_widens_with_noise() {
     let (right, narrow) = brackets(0.02);
     let enough = depth::of(9, 36);
     assert!(right >= enough, "{right}");
@@ -175,11 +174,11 @@ fn the_bracket_contains_the_edge_and_widens_with_noise() {
 }
 
 #[test]
-fn five_repetitions_decide_and_err_at_most_once_in_twenty() {
+fn five_repetitions_decide_an_objective_and_rarely_err() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let (mut kept, mut missed) = (0, 0);
     for _ in 0..2_000 {
-        // Given a p99 whose median is at the limit, so that either decision is wrong in some cases
+        // Given a p99 whose median is exactly at the limit, so that any decision is an error
         let readings: Vec<Reading> = (0..5)
             .map(|_| {
                 let value = 1_000.0 * (0.3 * random.sample::<f64, _>(StandardNormal)).exp();
@@ -193,11 +192,11 @@ fn five_repetitions_decide_and_err_at_most_once_in_twenty() {
             _ => {}
         }
     }
-    // One in 32 of 2,000 in each direction
+    // Chance predicts 1 in 32 of 2,000 in each direction, about 62.
     assert!((40..=85).contains(&kept) && (40..=85).contains(&missed), "{kept} kept, {missed} missed");
 }
 
-/// Decision on an objective by these readings, one for each repetition at one rate.
+/// Decision on an objective at one point, from the value of each repetition.
 fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
     let sample = |(run, reading): (u32, &Reading)| Sample {
         run,
@@ -223,17 +222,17 @@ fn a_lower_bound_below_the_limit_does_not_meet_the_objective() {
         decision("wait.p99 < 1ms", &[Reading { value, at_least: true, samples: Some(5_000) }; 5])
     };
     assert_eq!(of(10.0), Some(Decision::Undecided));
-    assert_eq!(of(50_000.0), Some(Decision::Missed), "it is longer than allowed whatever it really is");
+    assert_eq!(of(50_000.0), Some(Decision::Missed), "a lower bound above the limit misses the objective");
 }
 
 #[test]
-fn all_repetitions_decide_even_those_without_acquisitions() {
+fn repetitions_without_acquisitions_also_decide_an_objective() {
     let of = |objective: &str, values: [f64; 5]| {
         decision(objective, &values.map(|value| Reading { value, at_least: false, samples: None }))
     };
     assert_eq!(of("timed_out <= 3", [0.0; 5]), Some(Decision::Kept));
     assert_eq!(of("evidence > 100", [0.0; 5]), Some(Decision::Missed));
-    // A mix of met and missed is inconclusive
+    // A mix of met and missed is inconclusive.
     assert_eq!(of("evidence > 100", [0.0, 900.0, 900.0, 900.0, 900.0]), Some(Decision::Undecided));
     assert_eq!(of("timed_out <= 3", [0.0, 90.0, 90.0, 90.0, 90.0]), Some(Decision::Undecided));
     assert_eq!(of("evidence > 100", [900.0; 5]), Some(Decision::Kept));
@@ -244,7 +243,7 @@ fn all_repetitions_decide_even_those_without_acquisitions() {
 }
 
 #[test]
-fn a_collapse_is_measured_twice_and_no_point_far_above_it_is_tried() {
+fn no_point_far_above_a_collapse_is_measured() {
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let mut machine = Machine::of(&flat, &p99);
     machine.state = &|n| if n > 60.0 { State::Failed } else { State::Sound };
@@ -261,7 +260,7 @@ fn a_collapse_is_measured_twice_and_no_point_far_above_it_is_tried() {
 }
 
 #[test]
-fn points_with_an_overloaded_generator_are_left_out() {
+fn points_with_a_saturated_generator_are_excluded() {
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let mut machine = Machine::of(&flat, &p99);
     machine.state = &|n| if n > 60.0 { State::Saturated } else { State::Sound };
@@ -274,7 +273,7 @@ fn points_with_an_overloaded_generator_are_left_out() {
 }
 
 #[test]
-fn a_throughput_of_less_than_half_its_best_is_a_collapse() {
+fn throughput_below_half_of_its_maximum_is_a_collapse() {
     let (falls, p99) = (|n: f64| if n > 200.0 { 10.0 } else { 100.0 }, |_: f64| 1_000.0);
     let ask = ask("contenders=1..1000", None);
     let (samples, ..) = Machine::of(&falls, &p99).sweep(&ask, 200);
@@ -282,12 +281,12 @@ fn a_throughput_of_less_than_half_its_best_is_a_collapse() {
 }
 
 #[test]
-fn two_variables_give_a_curve_for_each_value_of_the_second() {
+fn a_sweep_covers_the_first_variable_for_each_value_of_the_second() {
     let mut ask = ask("contenders=1..100", None);
     ask.beside = vec![Some(1.0), Some(3.0)];
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let (_, steps, _) = Machine::of(&flat, &p99).sweep(&ask, 10);
-    // The first variable is covered before the servers change.
+    // The first variable is covered before the second changes.
     let besides: Vec<_> = steps.iter().map(|step| step.at.beside).collect();
     assert!(besides.is_sorted_by(|one, other| one <= other), "{besides:?}");
     assert_eq!(
@@ -297,8 +296,8 @@ fn two_variables_give_a_curve_for_each_value_of_the_second() {
 }
 
 #[test]
-fn a_point_shows_what_each_fault_cost_unless_another_still_blocked_the_lock() {
-    // Given two repetitions of a crash, a freeze after it and a pause during the freeze
+fn a_sweep_point_reports_the_cost_of_each_fault_unless_faults_overlap() {
+    // Given two repetitions of a crash, a later freeze, and a pause during the freeze
     let fault = |label: &str, asked_us, gap_us, lost| FaultRecord {
         asked_us,
         longest_gap_us: Some(gap_us),
@@ -319,7 +318,7 @@ fn a_point_shows_what_each_fault_cost_unless_another_still_blocked_the_lock() {
         samples(&stored, run, At { x: 2e6, beside: None }, None).remove(0)
     };
     let found = found(&ask("session_timeout=2s,5s", None), &[repetition(1, 0, 1), repetition(2, 300_000, 0)]);
-    // Then sessions that faults end do not invalidate the point, and the granted timeout is known
+    // Then sessions ended by faults do not invalidate the point, and the granted timeout is known
     let point = &found.series.points[0];
     assert_eq!((point.sound, point.granted_us), (2, 4_000_000), "{:?}", point.why);
     let of = |at: usize| {
@@ -341,18 +340,18 @@ proptest! {
         machine.rng = ChaCha8Rng::seed_from_u64(seed);
         let (samples, steps, _) = machine.sweep(&ask, 60);
         let stop = stop.min(steps.len() - 1);
-        // With only the finished samples, the same step follows.
+        // With only the finished samples, the next step is the same.
         let known: Vec<Sample> = samples.iter().filter(|sample| (sample.run as usize) <= stop).cloned().collect();
         let left = (60 - stop) as f64;
         prop_assert_eq!(next(&ask, &known, &|_| 1.0, left), Ok(steps[stop].clone()));
-        // And there are no more repetitions than allowed.
+        // No point has more than five repetitions.
         let mut count: BTreeMap<u64, usize> = BTreeMap::new();
         samples.iter().for_each(|sample| *count.entry(sample.at.x.to_bits()).or_default() += 1);
         prop_assert!(count.values().all(|count| *count <= 5));
     }
 
     #[test]
-    fn no_text_makes_a_range_panic(text in "\\PC{0,30}", name in "(contenders|rate|hold|locks|servers|delay|session_timeout)") {
+    fn parsing_a_range_never_panics(text in "\\PC{0,30}", name in "(contenders|rate|hold|locks|servers|delay|session_timeout)") {
         let _ = text.parse::<Over>();
         if let Ok(over) = format!("{name}={text}").parse::<Over>() {
             prop_assert!(over.grid().iter().all(|value| value.is_finite() && *value > 0.0));

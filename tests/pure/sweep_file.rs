@@ -1,4 +1,4 @@
-//! The file of a sweep: it can be read back, and errors name damaged files.
+//! The file of a sweep: round trips, older versions, damage, and output.
 
 use std::fs;
 
@@ -103,16 +103,16 @@ fn sweep_files_round_trip_and_match_the_schema() {
     let schema = Schema::new(schemars::schema_for!(SweepFile).as_value());
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(schema.is_valid(&value), "{:?}", schema.complaints(&value));
-    // And every point has a row
+    // Every point has a row in the CSV file.
     let csv = fs::read_to_string(place.path().join("sweep.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 2 * file.grid.len(), "{csv}");
     assert!(csv.starts_with("strategy,contenders,repetitions,sound,throughput_per_s,"), "{csv}");
-    // And no unfinished file is left next to it
+    // No temporary file is left.
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
 }
 
 #[test]
-fn files_of_older_versions_are_read_without_knees_and_laws() {
+fn knees_and_scaling_laws_in_older_sweep_files_are_ignored() {
     let place = tempfile::tempdir().unwrap();
     let file = file();
     let mut value = serde_json::to_value(&file).unwrap();
@@ -124,7 +124,7 @@ fn files_of_older_versions_are_read_without_knees_and_laws() {
 }
 
 #[test]
-fn errors_in_a_sweep_file_name_the_file() {
+fn a_damaged_sweep_file_is_refused_and_named() {
     let place = tempfile::tempdir().unwrap();
     let told = |text: &[u8]| {
         fs::write(place.path().join(FILE.name), text).unwrap();
@@ -178,5 +178,5 @@ fn a_sweep_is_printed_and_has_a_page_with_both_charts() {
     let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["sweep-throughput.svg", "sweep-throughput.png", "sweep-wait.svg", "sweep-wait.png"]);
     let wait = fs::read_to_string(&files[2]).unwrap();
-    assert!(wait.contains("wait.p99 &lt; 100ms"), "the objective is drawn");
+    assert!(wait.contains("wait.p99 &lt; 100ms"), "the objective is missing from the chart");
 }

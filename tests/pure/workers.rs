@@ -1,5 +1,5 @@
-//! Several workers' views of one trial, combined: sums if values add up, otherwise the worse value, and nothing that
-//! would need a common clock.
+//! Merging several workers' records of one trial: values that add up are summed, otherwise the worse value is
+//! kept. Values that need a common clock are dropped.
 
 use std::path::PathBuf;
 
@@ -18,22 +18,22 @@ use crate::support::records::{histogram, overloaded, trial};
 use crate::support::story;
 
 #[test]
-fn one_workers_record_is_the_trial_unchanged() {
+fn merging_a_single_workers_record_returns_it_unchanged() {
     let alone = trial(0);
     assert_eq!(Trial::of_workers(vec![alone.clone()]), Some(alone));
     assert_eq!(Trial::of_workers(Vec::new()), None);
 }
 
 #[test]
-fn counts_and_samples_add_up_and_the_worse_health_is_kept() {
-    // Given two workers, the second of which was busier and found a violation
+fn merged_workers_add_up_counts_and_keep_the_worse_health() {
+    // Given two workers, the second of which was invalid and found violations
     let (mut one, mut other) = (overloaded(0), overloaded(0));
     other.health.lag_share = Some(0.3);
     other.health.invalid = Some("late".into());
     other.violation_count = 2;
     one.beside = Some(Beside { reads: 3, ..Beside::default() });
     other.beside = Some(Beside { reads: 4, writes: 1, ..Beside::default() });
-    // When their records are combined
+    // When their records are merged
     let both = Trial::of_workers(vec![one.clone(), other]).unwrap();
     // Then counts add up, second by second
     assert_eq!(both.measured.acquired(), 2 * one.measured.acquired());
@@ -45,7 +45,7 @@ fn counts_and_samples_add_up_and_the_worse_health_is_kept() {
     assert_eq!(both.steady.unwrap().backlog[99], 2 * one.steady.unwrap().backlog[99]);
     assert_eq!(both.errors["create: connection loss"], 4);
     assert_eq!((both.violation_count, both.beside.unwrap().reads), (2, 7));
-    // And the worse generator decides
+    // And the health of the worse generator is kept
     assert_eq!((both.health.lag_share, both.health.invalid.as_deref()), (Some(0.3), Some("late")));
     // And values that need a common clock are missing
     assert!(both.utilisation.is_none() && both.herd.is_none() && both.dispersion.is_empty());
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn the_arrivals_of_all_workers_make_up_the_load(of in 1..7_usize, seed in any::<u64>()) {
+    fn the_arrivals_of_all_workers_add_up_to_the_whole_load(of in 1..7_usize, seed in any::<u64>()) {
         let mut spec = overloaded(0).spec;
         spec.seed = seed;
         let all = draw(&spec, std::time::Duration::from_secs(20));
@@ -95,8 +95,8 @@ proptest! {
     }
 }
 
-/// A history of one worker: its contender's holds, each with its token, the transaction as of which it began, and the
-/// transaction as of which its node still existed.
+/// Writes the history of one worker with a single contender. Each hold has its token, the zxid at which it
+/// began, and the zxid at which its node still existed.
 fn history(dir: &tempfile::TempDir, worker: usize, holds: &[(i64, i64, i64)]) -> (usize, PathBuf) {
     let path = dir.path().join(format!("{worker}.jsonl"));
     let mut text =
@@ -127,7 +127,7 @@ fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
 #[test]
 fn workers_whose_holds_alternate_by_zxid_exclude_each_other() {
     let dir = tempfile::tempdir().unwrap();
-    // Given two workers that hold alternately, each requesting while the other holds
+    // Given two workers that hold alternately, each of which requests the lock while the other holds it
     let one: Vec<_> = (0..20).map(|turn| 20 * turn).map(|z| (z + 1, z + 2, z + 11)).collect();
     let other: Vec<_> = (0..20).map(|turn| 20 * turn + 10).map(|z| (z + 1, z + 2, z + 11)).collect();
     let judgement = judged(&[history(&dir, 0, &one), history(&dir, 1, &other)], &dir);
@@ -141,9 +141,9 @@ fn workers_whose_holds_alternate_by_zxid_exclude_each_other() {
 }
 
 #[test]
-fn a_worker_that_held_while_anothers_node_existed_is_found() {
+fn an_overlap_between_two_workers_by_zxid_is_a_violation() {
     let dir = tempfile::tempdir().unwrap();
-    // Given a worker that found itself to be the holder at 5, while the other's node existed at 9
+    // Given a worker that entered at zxid 5 while the other worker's node still existed at zxid 9
     let parts = [history(&dir, 0, &[(1, 2, 9)]), history(&dir, 1, &[(4, 5, 12)])];
     let mut seen = trial(0);
     zklockbench_judge::add_order(&mut seen, &judged(&parts, &dir));

@@ -1,10 +1,10 @@
-//! Snapshots whose cases hold their own questions: a file is easier to read and to add to than a test for each case.
+//! Snapshots that contain both inputs and answers, so that a new case needs no new test.
 //!
-//! A case consists of the lines before an answer, which begins with `#`; titles begin with `##`. A line `% text` is a
-//! variant of the case above it: `text` replaces the `...` of the case, and `; ` begins a new line (`(nothing)` is
-//! empty). A new case or variant needs only `# ?` below it.
+//! A case consists of input lines followed by answer lines, which begin with `#`. Titles begin with `##`. A
+//! line `% text` is a variant of the case above: `text` replaces `...` in the case. In `text`, `; ` stands
+//! for a newline, and `(nothing)` for an empty text. To add a case, write `# ?` as its answer.
 
-/// The snapshot with the answers that its cases have now.
+/// The snapshot with the current answer to each case.
 pub fn answered(snapshot: &str, mut answer: impl FnMut(&str) -> String) -> String {
     let (_, body) = snapshot.split_once("\n---\n").expect("insta's header ends with three dashes");
     let (mut said, mut case, mut open) = (String::new(), String::new(), None);
@@ -25,6 +25,6 @@ pub fn answered(snapshot: &str, mut answer: impl FnMut(&str) -> String) -> Strin
             said += &format!("# {}\n", answer(&text).trim_end().replace('\n', "\n# "));
         }
     }
-    assert!(open.is_none() && said.contains("\n# "), "no answer, not even `# ?`, stands below: {open:?}");
+    assert!(open.is_none() && said.contains("\n# "), "a case has no answer; write `# ?` below it: {open:?}");
     said
 }

@@ -1,4 +1,5 @@
-//! Ensembles whose servers tests break. One test at a time uses each, and leaves it healthy for the next.
+//! Ensembles whose servers tests may break. A test uses an ensemble exclusively and leaves it healthy for the
+//! next test.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +10,11 @@ use super::ensemble;
 use super::faults::WITHIN;
 use super::skip::skipped;
 
-/// Ensembles that no test uses at the moment.
+/// A pool of idle ensembles.
 #[derive(Debug)]
 struct Free {
     ensembles: Mutex<Vec<Arc<Local>>>,
-    /// Whether the servers can be cut off from each other.
+    /// Whether the servers can be partitioned.
     are_apart: bool,
 }
 
@@ -26,7 +27,7 @@ impl Free {
     }
 }
 
-/// Three servers for one test.
+/// Exclusive use of an ensemble of three servers.
 #[derive(Debug)]
 pub struct Breakable {
     local: Arc<Local>,
@@ -43,20 +44,20 @@ impl Deref for Breakable {
 
 impl Drop for Breakable {
     fn drop(&mut self) {
-        // An ensemble left by a failed test cannot be used by another test.
+        // An ensemble is not reused after a failed test.
         if !std::thread::panicking() {
             self.home.all().push(Arc::clone(&self.local));
         }
     }
 }
 
-/// Takes three servers in one network.
+/// Takes an ensemble of three servers that cannot be partitioned.
 pub async fn plain() -> Breakable {
     take(&PLAIN).await
 }
 
-/// Takes three servers that can be cut off from each other; `None`, skipping the test, where that is not
-/// possible.
+/// Takes an ensemble of three servers that can be partitioned. Skips the test and returns `None` if that is
+/// impossible on this host.
 pub async fn apart() -> Option<Breakable> {
     if let Err(why) = links_capability() {
         skipped(format!("servers cannot be partitioned here: {why}"));
@@ -65,7 +66,7 @@ pub async fn apart() -> Option<Breakable> {
     Some(take(&APART).await)
 }
 
-/// Takes three servers, in their own namespaces where possible, for tests about servers wherever they are.
+/// Takes an ensemble of three servers, each in its own network namespace if possible.
 pub async fn apart_if_possible() -> Breakable {
     if links_capability().is_err() {
         return plain().await;
@@ -73,12 +74,12 @@ pub async fn apart_if_possible() -> Breakable {
     take(&APART).await
 }
 
-/// Takes a free ensemble, or starts one.
+/// Takes an idle ensemble, or starts one.
 async fn take(home: &'static Free) -> Breakable {
     super::calm::wait();
     let free = home.all().pop();
     let local = match free {
-        // The previous test's faults must be over.
+        // The faults of the previous test must have healed.
         Some(local) => {
             eventually(WITHIN, || local.whole()).await.unwrap();
             assert_eq!(local.ended(), None);

@@ -1,5 +1,5 @@
-//! Tests start when the host can serve them. A test that starts while the processors are overcommitted misses its
-//! deadlines and makes others miss theirs, so fewer tests run at a time on a slow or busy host.
+//! Delays tests while the host is overloaded, so that fewer tests run at a time on a slow or busy host.
+//! Otherwise, they would miss deadlines.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,23 +7,23 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Runnable threads of the host for each processor, above which no test starts: one that runs and one that waits.
+/// Maximum number of runnable threads per processor at which a test starts: one running and one waiting.
 const RUNNABLE_PER_PROCESSOR: f64 = 2.0;
-/// Runnable threads that do not count: the low-priority lane has two.
+/// Number of runnable threads to ignore: those of the low-priority lane.
 const GIVING_WAY: f64 = 2.0;
-/// Number of averaged samples. The load of the last test that started shows within that time.
+/// Number of samples to average: long enough for the load of the previous test to show.
 const SAMPLES: u32 = 10;
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(10);
-/// Tests of a binary that run even on a busy host, whose other load may never end.
+/// Number of tests of a binary that run even on a busy host.
 const ALWAYS: usize = 2;
-/// Longest that a test waits for others of its binary.
+/// Maximum delay of a test.
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// Admits tests one after the other.
+/// Serialises the start of tests.
 static GATE: Mutex<()> = Mutex::new(());
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a test as running until its thread ends.
+/// Counts a test as running while it lives.
 struct Running;
 
 impl Running {
@@ -40,11 +40,11 @@ impl Drop for Running {
 }
 
 thread_local! {
-    /// Each test has its own thread, which waits once, before the test has started anything that could time out.
+    /// Set once the test of this thread has started.
     static LET_IN: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-/// At a test's first call, waits until the host has capacity for another test.
+/// Waits, on the first call in a test, until the host has capacity for another test.
 pub fn wait() {
     if LET_IN.with_borrow(Option::is_some) {
         return;
@@ -55,8 +55,8 @@ pub fn wait() {
     LET_IN.set(Some(Running::begin()));
 }
 
-/// Whether few enough threads are runnable. Processor time would not show that: time used by a nice process counts as
-/// idle for a test, but servers are nice, too.
+/// Whether few enough threads are runnable. Processor time is no criterion: niced processes would have to be
+/// ignored, but the servers are also niced.
 fn is_calm() -> bool {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let mut sum = 0;
@@ -68,7 +68,7 @@ fn is_calm() -> bool {
     f64::from(sum) / f64::from(SAMPLES) <= RUNNABLE_PER_PROCESSOR * processors + GIVING_WAY
 }
 
-/// Threads of the host that run or could run, without the calling one, if the system reports them (Linux).
+/// Number of runnable threads of the host except the calling thread; `None` if unknown (not Linux).
 fn runnable() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     let (runnable, _) = text.split_whitespace().nth(3)?.split_once('/')?;

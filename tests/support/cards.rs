@@ -1,4 +1,4 @@
-//! Cards of locks for tests of the scenario layer, so that they do not depend on the registry.
+//! Lock cards for tests of scenarios, independent of the registry of locks.
 
 use zklockbench_core::catalog::{Guarantees, LockCard, Param, ParamKind};
 use zklockbench_scenario::Catalog;
@@ -7,7 +7,7 @@ const WATCHES: Guarantees = Guarantees::QUEUE;
 
 const PLAIN: LockCard = LockCard { summary: "a lock", source: "a test", ..LockCard::OF_ZOOKEEPER };
 
-/// One lock that polls, two with a choice, a reentrant one without parameters, and one that does not exclude.
+/// A lock that polls, two with a choice, a reentrant lock without parameters, and a lock without exclusion.
 pub const CARDS: [LockCard; 5] = [
     LockCard {
         name: "polling",
@@ -56,7 +56,7 @@ pub const CARDS: [LockCard; 5] = [
     },
 ];
 
-/// Catalog with these locks and everything else that a scenario may name.
+/// The program's catalog with these locks instead of its own.
 pub fn catalog_of(locks: &[LockCard]) -> Catalog {
     Catalog { locks: locks.to_vec(), ..zklockbench_load::catalog() }
 }

@@ -1,11 +1,11 @@
-//! `line:column message => help` of every error of a file, in the order of the file.
+//! Errors of scenario files as `line:column message => help`, in the order of the file.
 
 use crate::support::answered::answered;
 use crate::support::cards::catalog_of;
 use zklockbench_core::catalog::LockCard;
 use zklockbench_scenario::parse;
 
-/// A valid file of five lines.
+/// A valid scenario.
 const RIGHT: &str = r#"name = "x"
 strategies = ["polling"]
 contenders = 2
@@ -17,12 +17,12 @@ pub fn file(cards: &[LockCard], text: &str, expected: &[&str]) {
     assert_eq!(errors(cards, text), expected, "in\n{text}");
 }
 
-/// Errors of each file of a snapshot.
+/// Errors of each file in a snapshot.
 pub fn said_of_files(cards: &[LockCard], snapshot: &str) -> String {
     said(cards, "", snapshot)
 }
 
-/// Errors of a valid file with each of these groups of lines after its five.
+/// Errors of a valid file followed by each group of lines in a snapshot.
 pub fn said_of_added_lines(cards: &[LockCard], snapshot: &str) -> String {
     file(cards, RIGHT, &[]);
     said(cards, RIGHT, snapshot)

@@ -1,4 +1,4 @@
-//! Docker for tests: whether it is available, an image of ZooKeeper, and what a run leaves behind.
+//! Docker for tests: availability, an image of ZooKeeper, and leftovers of runs.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -18,12 +18,11 @@ fn works(arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Starting a run removes the leftovers of killed runs, so a test about these needs exclusive use of Docker.
+/// Every run first removes leftovers of killed runs, so a test of leftovers needs exclusive use of Docker.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// Access to Docker, shared with other tests or exclusive.
 pub struct Docker {
-    /// Image of a ZooKeeper server.
     pub zookeeper: String,
     turn: Turn,
 }
@@ -44,7 +43,7 @@ impl Turn {
 }
 
 impl Docker {
-    /// Lets other tests also use Docker.
+    /// Lets other tests use Docker, too.
     pub fn share(self) -> Self {
         let Self { zookeeper, turn } = self;
         drop(turn);
@@ -52,12 +51,12 @@ impl Docker {
     }
 }
 
-/// Docker with an image of ZooKeeper; `None`, skipping the test, if there is none.
+/// Docker with an image of ZooKeeper. Skips the test and returns `None` if either is missing.
 pub fn available() -> Option<Docker> {
     image().map(|zookeeper| Docker { zookeeper, turn: Turn::shared() })
 }
 
-/// Like [`available`], while no other test uses it.
+/// Like [`available`], with exclusive use.
 pub fn available_alone() -> Option<Docker> {
     image().map(|zookeeper| Docker { zookeeper, turn: Turn::alone() })
 }
@@ -75,7 +74,7 @@ fn image() -> Option<String> {
     let official = || works(&["image", "inspect", "zookeeper:3.9"]).then(|| "zookeeper:3.9".to_owned());
     let image = std::env::var("ZOOKEEPER_IMAGE").ok().or_else(official).or_else(made);
     if image.is_none() {
-        skipped("there is no image of ZooKeeper here; scripts/base-image makes one");
+        skipped("there is no image of ZooKeeper; scripts/base-image builds one");
     }
     image
 }
@@ -88,8 +87,8 @@ pub fn of_project(project: &str) -> Vec<String> {
     told.iter().flat_map(|told| told.lines().map(str::to_owned)).collect()
 }
 
-/// Volumes that no container uses, of any owner, since unnamed volumes have no project label. While another
-/// run removes its own, they may briefly be included.
+/// All unused volumes, since unnamed volumes have no project label. They may include volumes that another run
+/// is about to remove.
 pub fn unused_volumes() -> BTreeSet<String> {
     let told = docker(&["volume", "ls", "--quiet", "--filter", "dangling=true"]);
     told.lines().map(str::to_owned).collect()

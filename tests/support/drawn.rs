@@ -1,8 +1,8 @@
-//! Reads texts and colours off a chart's SVG.
+//! Extracts texts and colours from a chart's SVG.
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 
-/// Every text, in drawing order.
+/// All texts, in drawing order.
 pub fn texts(svg: &str) -> Vec<&str> {
     texts_with_attributes(svg).map(|(_, text)| text).collect()
 }
@@ -13,7 +13,7 @@ pub fn colours(svg: &str) -> Vec<&str> {
     shapes.flat_map(|shape| shape.match_indices('#').map(|(at, _)| &shape[at..at + 7])).collect()
 }
 
-/// Bounding box of a text: its width in the charts' font, and the height of a capital letter.
+/// Bounding box of a text, with the height of a capital letter.
 #[derive(Debug)]
 pub struct TextBox<'a> {
     pub text: &'a str,
@@ -22,7 +22,6 @@ pub struct TextBox<'a> {
 }
 
 impl TextBox<'_> {
-    /// Returns whether the box is completely inside the picture.
     pub fn is_inside(&self, svg: &str) -> bool {
         let size: Vec<f64> = attribute(svg, "viewBox").split(' ').map(|one| one.parse().unwrap()).collect();
         self.across[0] >= 0.0 && self.across[1] <= size[2] && self.down[0] >= 0.0 && self.down[1] <= size[3]
@@ -52,7 +51,7 @@ pub fn boxes(svg: &str) -> Vec<TextBox<'_>> {
                 "middle" => x - width / 2.0,
                 _ => x - width,
             };
-            // Distance of a letter's foot below its position, as a share of its height.
+            // Distance of the baseline below the position, as a share of the font size.
             let foot = match attribute(attributes, "dy") {
                 "0.76em" => 0.76,
                 "0.5ex" => 0.365,

@@ -1,6 +1,6 @@
-//! Real ensembles for tests: one that all tests of a lane share, some that tests use in turn, and new ones.
+//! Real ensembles for tests: shared by all tests of a lane, used exclusively by one test at a time, or new.
 //!
-//! Their servers end with the test process, because they ask the kernel to be killed with it.
+//! The kernel kills the servers when the test process ends.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,19 @@ use zklockbench_ensemble::{Installation, Local, LocalSpec, Places};
 use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, CreateMode};
 
-/// Variable with a running ensemble (`host:port,host:port`) for tests that may share one.
+/// Variable with the addresses of a running ensemble (`host:port,host:port`) for tests that may share one.
 const SHARED: &str = "ZKLOCKBENCH_TEST_CONNECT";
 
-/// Number of servers of ensembles that tests share or use one after another. Locks send the same requests
-/// to a single server, and three servers take three times the processor time. Three are therefore for long
-/// tests and for tests about servers.
+/// Number of servers of a reused ensemble. Three servers take three times the processor time, and locks send
+/// the same requests to a single server, so only long tests use three.
 fn servers() -> usize {
     super::depth::of(1, 3)
 }
 
-/// Maximum number of ensembles for tests that need exclusive use of one.
+/// Maximum number of tests that use an ensemble exclusively at the same time.
 const ALONE_AT_ONCE: usize = 12;
 
-/// In-memory directory, if there is one: these tests do not depend on fsync.
+/// In-memory directory, if there is one. Tests do not depend on fsync.
 pub fn fast_dir() -> Option<PathBuf> {
     let memory = Path::new("/dev/shm");
     tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf())
@@ -35,7 +34,7 @@ pub async fn start(servers: usize) -> Local {
     start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: false, nicer_by: 0 }).await
 }
 
-/// Starts servers that can be cut off from each other.
+/// Starts servers that can be partitioned.
 pub async fn start_apart(servers: usize) -> Local {
     start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: true, nicer_by: 0 }).await
 }
@@ -46,14 +45,14 @@ async fn start_as(spec: LocalSpec) -> Local {
     Local::start(&spec, &installation).await.unwrap()
 }
 
-/// Connect string of the ensemble that all tests of a binary share: the one from the environment, or one that
-/// the first test starts.
+/// Connect string of the ensemble that all tests of a binary share: taken from the environment, or started by
+/// the first test.
 pub fn shared() -> &'static str {
     static ENSEMBLE: OnceLock<Shared> = OnceLock::new();
     shared_of(servers(), &ENSEMBLE)
 }
 
-/// Like [`shared`], with three servers, for tests that need several servers.
+/// Like [`shared`], with three servers.
 pub fn shared_of_three() -> &'static str {
     static ENSEMBLE: OnceLock<Shared> = OnceLock::new();
     shared_of(3, &ENSEMBLE)
@@ -61,7 +60,7 @@ pub fn shared_of_three() -> &'static str {
 
 struct Shared {
     connect: String,
-    /// Runs while this value lives.
+    /// Keeps started servers running.
     _local: Option<Arc<Local>>,
 }
 
@@ -77,13 +76,13 @@ fn shared_of(servers: usize, ensemble: &'static OnceLock<Shared>) -> &'static st
     &shared.connect
 }
 
-/// The tests' runtimes end with the tests, so the start needs its own runtime.
+/// Starts an ensemble on a separate runtime, because a test's runtime ends with the test.
 fn start_to_share(servers: usize) -> Arc<Local> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     Arc::new(runtime.block_on(start(servers)))
 }
 
-/// An ensemble that no other test uses until this is dropped, so its counters count for one test alone.
+/// Exclusive use of an ensemble, so that its counters count only one test.
 pub struct Alone {
     local: Arc<Local>,
     _permit: OwnedSemaphorePermit,
@@ -91,12 +90,12 @@ pub struct Alone {
 
 static IDLE: Mutex<Vec<Arc<Local>>> = Mutex::new(Vec::new());
 
-/// Waits for one of a few ensembles that tests use in turn.
+/// Waits for exclusive use of an ensemble of the default size.
 pub async fn alone() -> Alone {
     alone_of(servers()).await
 }
 
-/// Like [`alone`], with this many servers, for tests that need several servers.
+/// Like [`alone`], with this many servers.
 pub async fn alone_of(servers: usize) -> Alone {
     static PERMITS: OnceLock<Arc<Semaphore>> = OnceLock::new();
     let permits = PERMITS.get_or_init(|| Arc::new(Semaphore::new(ALONE_AT_ONCE)));
@@ -124,13 +123,12 @@ impl Deref for Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // Before the permit, so that the test that gets the permit finds the ensemble.
+        // Returned before the permit is dropped, so that the next test finds it.
         IDLE.lock().unwrap().push(Arc::clone(&self.local));
     }
 }
 
-/// A new directory on the shared ensemble, as a connect string with a chroot: everything there belongs to the
-/// test.
+/// Connect string of the shared ensemble with a new, empty directory as its chroot.
 pub fn place_on_shared() -> String {
     place_on(shared())
 }

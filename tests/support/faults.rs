@@ -1,4 +1,4 @@
-//! Waits for the effects of faults on an ensemble, and prints how long they took.
+//! Waits for the effects of faults on an ensemble, and prints their delays.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use zklockbench_ensemble::{Leader, Local, Processes, eventually};
 
-/// Failover takes most of a second on an idle machine, many on a busy one.
+/// Timeout of a failover, which takes nearly a second on an idle host and many seconds on a busy host.
 pub const WITHIN: Duration = Duration::from_secs(60);
 
-/// Waits until a check succeeds, and prints how long that took.
+/// Waits until a check succeeds, and prints the delay.
 pub async fn until<T, F>(what: &str, look: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
@@ -21,14 +21,14 @@ where
     seen
 }
 
-/// Waits until every server serves and is synchronised.
+/// Waits until every server is synchronised and serves clients.
 pub async fn whole(local: &Local) {
-    until("whole again", || local.whole()).await;
+    until("healthy again", || local.whole()).await;
 }
 
-/// Waits for a leader on another server, elected later than this one.
+/// Waits until another server has been elected leader.
 pub async fn another_leads(local: &Local, than: Leader) -> Leader {
-    until("another leads", || async {
+    until("another leader", || async {
         let now = local.leader_and_epoch().await?;
         if now.server != than.server && now.epoch > than.epoch {
             return Ok(now);
@@ -46,23 +46,23 @@ pub fn is_alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Variable for the process that must own an ensemble; other runs of ignored tests don't set it.
+/// Variable that is set for [`Owner`] processes, but not for other runs of ignored tests.
 const OWNER: &str = "ZKLOCKBENCH_TEST_OWNER";
 
-/// Returns whether this process must own an ensemble.
+/// Returns whether this is the process of an [`Owner`].
 pub fn is_owner() -> bool {
     std::env::var_os(OWNER).is_some()
 }
 
-/// Another process of this test binary, which owns an ensemble and runs one of the ignored tests.
+/// Another process of this test binary, which runs an ignored test that starts an ensemble.
 pub struct Owner {
     process: Child,
-    /// Words of the last line that it printed.
+    /// Words after `owned:` in its output.
     pub told: Vec<String>,
 }
 
 impl Owner {
-    /// Runs the ignored test with this path until it prints a line that begins with `owned:`.
+    /// Starts the ignored test with this path, and waits for a line with `owned:`.
     pub fn start(test: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([test, "--exact", "--ignored", "--nocapture"]).env(OWNER, "1");
@@ -74,7 +74,7 @@ impl Owner {
         Self { process, told: told.expect("the owner ended early") }
     }
 
-    /// Kills the process, so that none of its own code runs.
+    /// Kills the process with SIGKILL, so that it cannot clean up.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Contenders in other languages: Java's Curator and Python's kazoo, as Debian packages them.
+//! Contenders in other languages: Curator (Java) and kazoo (Python), from Debian's packages.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::support::skip;
 
 const JARS: &str = "/usr/share/java";
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop");
-/// Time limit for any of their steps.
+/// Timeout of any step of a foreign contender.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Command for a class of tests/interop. All classes are compiled once, which takes longer than running one.
+/// Command that runs a class of `tests/interop`. All classes are compiled on the first call.
 pub fn java(class: &str) -> Command {
     static CLASSES: OnceLock<TempDir> = OnceLock::new();
     let class_path =
@@ -27,7 +27,7 @@ pub fn java(class: &str) -> Command {
         let mut compiler = Command::new("javac");
         compiler.args(["-cp", &class_path(classes.path()), "-d"]).arg(classes.path());
         compiler.args(sources.filter(|path| path.extension().is_some_and(|extension| extension == "java")));
-        let compiled = compiler.status().expect("javac: scripts/install --for-tests installs it");
+        let compiled = compiler.status().expect("no javac; run scripts/install --for-tests");
         assert!(compiled.success(), "tests/interop does not compile");
         classes
     });
@@ -44,7 +44,7 @@ pub fn curators_version() -> (u32, u32) {
         let name = name.into_string().ok()?;
         numbers(name.strip_prefix("curator-recipes-")?)
     });
-    version.max().expect("scripts/install --for-tests installs Curator")
+    version.max().expect("no Curator; run scripts/install --for-tests")
 }
 
 pub fn python() -> Option<&'static str> {
@@ -57,22 +57,22 @@ pub fn python() -> Option<&'static str> {
     let can_be_installed = Path::new("/usr/bin/apt-get").exists();
     assert!(found.is_some() || !can_be_installed, "no kazoo; run scripts/install --for-tests");
     if found.is_none() {
-        skip::skipped("this machine's Python has no kazoo to compare with");
+        skip::skipped("this machine's Python has no kazoo");
     }
     found
 }
 
-/// Driver of kazoo's locks.
+/// Driver for kazoo's locks.
 pub const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
-/// Driver of Curator's locks, which compiles itself into `XDG_CACHE_HOME`.
+/// Driver for Curator's locks, which compiles itself into `XDG_CACHE_HOME`.
 pub const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 
-/// Value of `--driver` for kazoo; `None`, skipping the test, if kazoo is missing.
+/// Value of `--driver` for kazoo. Skips the test and returns `None` if kazoo is missing.
 pub fn kazoo() -> Option<String> {
     python().map(|python| format!("kazoo={python} '{KAZOO}'"))
 }
 
-/// Value of `--driver` for Curator, with this cache; `None`, skipping the test, if Curator is missing.
+/// Value of `--driver` for Curator, with this cache. Skips the test and returns `None` if Curator is missing.
 pub fn curator(cache: &Path) -> Option<String> {
     if !Path::new(JARS).join("curator-recipes.jar").exists() {
         skip::skipped(format!("this machine has no Curator in {JARS}"));
@@ -81,7 +81,7 @@ pub fn curator(cache: &Path) -> Option<String> {
     Some(format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", cache.display()))
 }
 
-/// Command for a script of tests/interop.
+/// Command that runs a script of `tests/interop`.
 pub fn script(python: &str, name: &str) -> Command {
     let mut command = Command::new(python);
     command.arg(format!("{PROGRAMS}/{name}"));
@@ -100,18 +100,18 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// A process that a failing test does not leave behind.
+/// A process that is killed when dropped.
 pub struct Bounded(pub Child);
 
 impl Drop for Bounded {
     fn drop(&mut self) {
-        // Fails only if the process is gone already.
+        // Fails only if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A process that reads commands line by line and prints what has happened.
+/// A process that reads commands and prints results, line by line.
 pub struct Obedient {
     _process: Bounded,
     told: Option<ChildStdin>,
@@ -119,7 +119,7 @@ pub struct Obedient {
 }
 
 impl Obedient {
-    /// Starts a process; none of its output is lost.
+    /// Starts a process and collects its output.
     pub fn start(mut command: Command) -> Self {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let told = process.stdin.take();
@@ -132,7 +132,6 @@ impl Obedient {
         Self { _process: Bounded(process), told, said }
     }
 
-    /// Starts a process, and waits until it is ready.
     pub async fn ready(command: Command) -> Self {
         let process = Self::start(command);
         process.says("ready").await;
@@ -153,7 +152,7 @@ impl Obedient {
                 runtime::sleep(Duration::from_millis(2)).await;
             }
         });
-        assert!(said.await.is_some(), "never said {line:?}, but {:?}", self.said.lock().unwrap());
+        assert!(said.await.is_some(), "never printed {line:?}, but {:?}", self.said.lock().unwrap());
     }
 
     /// Sends a command, and waits for this line of output.
@@ -163,7 +162,7 @@ impl Obedient {
     }
 }
 
-/// Contenders that continue until they are stopped, and then print their observations as numbers.
+/// A process of foreign contenders that run until stopped, and then print their counts.
 pub struct Rivals(Bounded);
 
 impl Rivals {
@@ -171,7 +170,7 @@ impl Rivals {
         Self(Bounded(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()))
     }
 
-    /// Stops the contenders. Returns their numbers of acquisitions, violations and crossings.
+    /// Stops the contenders, and returns their numbers of acquisitions, violations and crossings.
     pub fn stop(mut self) -> [u64; 3] {
         let process = &mut self.0.0;
         drop(process.stdin.take());

@@ -1,16 +1,17 @@
-//! Actions of holders inside the lock that reveal a violation; contenders in other languages do the same.
+//! Requests by which holders detect violations while inside the lock. Contenders in other languages send the
+//! same.
 //!
-//! There is one more node, the owner's. A writer reads it, overwrites it on the way in, and again on the way
-//! out. A reader reads it on the way in and checks its version on the way out. The leader orders and numbers
-//! all writes, so:
-//! - Nothing is missed. If a writer came in between another's three requests, or between a reader's two, the
-//!   versions would not be consecutive. (For a reader's second request, this requires that its server has
-//!   applied the write; writers do not notice readers.)
-//! - Nothing is invented. An admitted contender has seen the previous holder's node disappear in its own
-//!   session. That server has then also applied the previous holder's last write, which came earlier.
+//! The owner node is read and written by every holder. A writer reads it, then overwrites it twice: on entry
+//! and before release. A reader reads it on entry and checks its version before release. The leader orders
+//! and numbers all writes, so:
+//! - No violation is missed: a writer between another writer's three requests, or between a reader's two,
+//!   makes the versions non-consecutive. (A reader detects this only if its server has applied the write;
+//!   writers do not detect readers.)
+//! - No violation is invented: an admitted contender's server has deleted the previous holder's node, so it
+//!   has also applied that holder's earlier writes.
 //!
-//! The writes name their writers, so each holder also detects whether the lock has passed from one kind of client to
-//! the other. Each such handoff is followed by one in the other direction before there can be the next.
+//! The data names the kind of client that wrote it, so a holder also detects *crossings*: handoffs between
+//! the two kinds of clients. Crossings in the two directions alternate.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,22 +25,23 @@ use crate::support::depth;
 use crate::support::foreign::Rivals;
 use crate::support::sessions::{Scene, patience};
 
-/// Number of contenders of each kind: few, so that the lock often passes between the kinds.
+/// Number of contenders of each kind: few, so that crossings are frequent.
 pub const CONTENDERS: usize = 2;
-/// Handoffs from the other kind to ours; between every two of them one goes back: 2,000 in all with --long.
+/// Number of crossings to our side after which a test ends. With `--long`, there are about 2,000 in both
+/// directions.
 pub fn crossings() -> u64 {
     depth::of(201, 1_001)
 }
-/// Time limit for any mix of contenders.
+/// Timeout of a mix of contenders.
 const LIMIT: Duration = Duration::from_secs(240);
 
 #[derive(Debug, Default)]
 pub struct Seen {
     pub acquired: Cell<u64>,
     pub violations: Cell<u64>,
-    /// Number of times that the previous holder was of the other kind.
+    /// Number of handoffs from the other kind of client.
     pub crossings: Cell<u64>,
-    /// Latest version of the owner's node that was counted as a crossing.
+    /// Version of the owner node at the last counted crossing.
     counted: Cell<i32>,
 }
 
@@ -47,18 +49,18 @@ fn one_more(count: &Cell<u64>) {
     count.set(count.get() + 1);
 }
 
-/// A lock of ours, and the modes that its contenders request in turn.
+/// A lock of this suite, and the modes that its contenders request in a cycle.
 #[derive(Clone)]
 pub struct Ours {
     pub strategy: &'static str,
     pub params: Params,
     pub turns: &'static [Mode],
-    /// Handoffs to our side after which the contenders stop.
+    /// Number of crossings to our side after which the contenders stop.
     pub crossings: u64,
 }
 
 impl Ours {
-    /// A lock with its defaults, whose contenders always write.
+    /// A lock with its defaults, in write mode.
     pub fn plain(strategy: &'static str) -> Self {
         Self { strategy, params: Params::new(), turns: &[Mode::Write], crossings: crossings() }
     }
@@ -78,8 +80,7 @@ pub fn owner_of(scene: &Scene) -> String {
     format!("{}-owner", scene.lock)
 }
 
-/// Lets both kinds contend until the lock has passed between them often enough. Returns what ours and the
-/// others saw.
+/// Lets both kinds of clients contend until there were enough crossings. Returns the counts of both sides.
 pub async fn mix(ours: &Ours, scene: Rc<Scene>, rivals: impl FnOnce() -> Rivals) -> (Rc<Seen>, [u64; 3]) {
     let session = scene.session().await;
     session.create(&owner_of(&scene), b"out nobody", NodeKind::Persistent).await.unwrap();
@@ -113,14 +114,14 @@ async fn contend(ours: &Ours, scene: &Scene, seen: &Seen) {
             one_more(&seen.violations);
         }
         lock.release(&session, held).await.unwrap();
-        // A contender that followed its own kind lets the other kind go first, so that the two alternate.
+        // After a handoff from its own kind, a contender pauses, so that the other kind gets the lock next.
         if seen.crossings.get() == crossings {
             runtime::sleep(entered.elapsed()).await;
         }
     }
 }
 
-/// Stays inside; returns whether no contender was inside that the lock had to exclude.
+/// Sends the requests of a holder; returns whether they revealed no violation.
 async fn stay(session: &Session, owner: &str, mode: Mode, seen: &Seen) -> bool {
     let (data, before) = session.get_data(owner).await.unwrap();
     let is_others = !data.ends_with(b" rust") && !data.ends_with(b" nobody");

@@ -1,18 +1,18 @@
-//! Validates values by a JSON Schema, with the keywords that the schemas here use. Any other keyword fails
-//! the test, so that nothing passes unchecked.
+//! JSON Schema validator for the keywords that the schemas of this repository use. It panics on any other
+//! keyword.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
 const KINDS: [&str; 7] = ["null", "boolean", "object", "array", "string", "number", "integer"];
-/// Keywords that only describe. A format is only a hint.
+/// Keywords without effect on validation.
 const ANNOTATIONS: [&str; 8] =
     ["$schema", "$id", "$comment", "title", "description", "markdownDescription", "format", "deprecated"];
 
 pub struct Schema(Value);
 
 impl Schema {
-    /// # Panics If `schema` is not a valid schema.
+    /// Panics if `schema` is invalid.
     pub fn new(schema: &Value) -> Self {
         let new = Self(schema.clone());
         new.assert_is_schema(&new.0);
@@ -21,7 +21,7 @@ impl Schema {
 
     fn assert_is_schema(&self, schema: &Value) {
         let Value::Object(keywords) = schema else {
-            assert!(schema.is_boolean(), "no schema: {schema}");
+            assert!(schema.is_boolean(), "not a schema: {schema}");
             return;
         };
         for (keyword, rule) in keywords {
@@ -66,7 +66,7 @@ impl Schema {
         self.complaints(value).is_empty()
     }
 
-    /// Violations in a value, each with its position.
+    /// Violations in a value, with their positions.
     pub fn complaints(&self, value: &Value) -> Vec<String> {
         let mut complaints = Vec::new();
         self.check(&self.0, value, "", &mut complaints);
@@ -83,10 +83,10 @@ impl Schema {
         let schema = match schema {
             Value::Bool(true) => return,
             Value::Bool(false) => return complaints.push(format!("{at}: nothing may be there")),
-            schema => schema.as_object().expect("a schema is an object"),
+            schema => schema.as_object().expect("a schema must be an object"),
         };
         if let Some(path) = schema.get("$ref") {
-            let path = path.as_str().unwrap().strip_prefix('#').expect("a reference into the schema itself");
+            let path = path.as_str().unwrap().strip_prefix('#').expect("`$ref` must begin with `#`");
             self.check(self.0.pointer(path).unwrap(), value, at, complaints);
         }
         for (keyword, rule) in schema.iter().filter(|(keyword, _)| *keyword != "$ref") {
@@ -96,7 +96,7 @@ impl Schema {
         }
     }
 
-    /// Returns whether a value follows one keyword; violations further down are added to the complaints.
+    /// Returns whether a value follows one keyword. Adds violations in nested values to `complaints`.
     fn follows(
         &self,
         keyword: &str,
@@ -250,7 +250,7 @@ fn number_follows(keyword: &str, rule: &Value, number: f64) -> bool {
     }
 }
 
-/// Patterns are JavaScript's, whose classes are ASCII only.
+/// Compiles a JavaScript pattern, whose character classes are ASCII only.
 fn pattern(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\d", "[0-9]"))
 }
@@ -264,16 +264,16 @@ fn is_of(kind: &Value, value: &Value) -> bool {
         "string" => value.is_string(),
         "number" => value.is_number(),
         "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        other => panic!("an unknown type: {other}"),
+        other => panic!("unknown type: {other}"),
     }
 }
 
-/// 1 and 1.0 are the same number.
+/// Compares values; 1 equals 1.0.
 fn is_same(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && one.as_f64() == other.as_f64())
 }
 
-/// Returns whether `properties` or `patternProperties` of a schema cover a member.
+/// Returns whether `properties` or `patternProperties` of a schema cover a name.
 fn is_named(schema: &Map<String, Value>, name: &str) -> bool {
     let of = |keyword| schema.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::keys);
     of("properties").any(|one| one == name)
@@ -281,7 +281,7 @@ fn is_named(schema: &Map<String, Value>, name: &str) -> bool {
 }
 
 #[test]
-fn values_are_validated_by_every_keyword() {
+fn the_json_schema_validator_supports_every_keyword() {
     use serde_json::json;
     for (schema, right, wrong) in [
         (json!({ "type": "integer", "minimum": 0 }), json!(1.0), json!(-1)),

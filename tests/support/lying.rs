@@ -1,4 +1,4 @@
-//! A proxy that falsifies one number: how many children a directory had when a queue was joined by count.
+//! A proxy that falsifies the number of children in replies to joins by count.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -13,24 +13,22 @@ use super::proxy::next_packet;
 const MULTI: i32 = 14;
 const CREATED: [i32; 2] = [1, 15];
 const DATA_SET: i32 = 5;
-/// Bytes of length, xid, zxid and error before a reply's body; of kind, end and error before each result; of
-/// a stat.
+/// Bytes of a reply's length, xid, zxid and error; of a result's kind, end and error; and of a stat.
 const REPLY_HEADER: usize = 20;
 const RESULT_HEADER: usize = 9;
 const STAT: usize = 68;
-/// Offset of the number of children in a stat: after four longs, three ints, a long and an int.
+/// Offset of the number of children in a stat, after four longs, three ints, a long and an int.
 const CHILDREN: usize = 4 * 8 + 3 * 4 + 8 + 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lies {
     Never,
-    /// Lies about every directory.
     Always,
-    /// Lies about every directory without this in its path.
+    /// Lies about every directory whose path does not contain this text.
     OutsideOf(&'static str),
 }
 
-/// Passes packets on, and reports to joining contenders that they are alone.
+/// Forwards packets, and makes joining contenders believe that they are alone.
 pub struct LyingServer {
     /// Address to connect to.
     pub connect: String,
@@ -62,7 +60,7 @@ impl LyingServer {
 impl Drop for LyingServer {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::SeqCst);
-        // Wakes the listener, which then ends.
+        // Wakes the listener, which then exits.
         let _ = TcpStream::connect(&self.connect);
     }
 }
@@ -99,7 +97,7 @@ fn listen(listener: &TcpListener, server: &str, state: &Arc<State>) {
 }
 
 impl State {
-    /// Xid of a request whose reply must be falsified.
+    /// Xid of a request whose reply must be falsified; `None` for other requests.
     fn is_lied_to(&self, packet: &[u8]) -> Option<i32> {
         let (xid, kind) = (number_at(packet, 4)?, number_at(packet, 8)?);
         if kind != MULTI {
@@ -116,7 +114,7 @@ impl State {
         is_meant.then_some(xid)
     }
 
-    /// Makes the reply to a create and a setData report a single child.
+    /// Sets the number of children in the reply to a join to 1.
     fn falsify(&self, packet: &mut [u8]) {
         let Some(at) = children_in(packet) else { return };
         packet[at..at + 4].copy_from_slice(&1_i32.to_be_bytes());
@@ -124,7 +122,7 @@ impl State {
     }
 }
 
-/// Offset of the number of children in the reply to a multi of a create and a setData.
+/// Offset of the number of children in a reply to a multi of a create and a setData.
 fn children_in(packet: &[u8]) -> Option<usize> {
     if number_at(packet, 16)? != 0 {
         return None;

@@ -1,6 +1,6 @@
-//! Support code of the tests of several lanes.
+//! Support code shared by several test binaries (lanes).
 
-#![allow(dead_code, reason = "each lane uses a part")]
+#![allow(dead_code, reason = "each lane uses only a part")]
 
 pub mod answered;
 pub mod breakable;

@@ -38,7 +38,7 @@ fn range(least_us: u64, median_us: f64, most_us: u64) -> Option<MeasuredRange> {
     Some(MeasuredRange { least_us, median_us, most_us, at_least: false })
 }
 
-/// Measurements of one strategy only: the leader killed three times, and a holder that crashed.
+/// Failures measured for `predecessor-watch` only: three kills of the leader, and a crash of a holder.
 fn failures(strategy: &str) -> Vec<FailureCost> {
     if strategy != "predecessor-watch" {
         return Vec::new();
@@ -70,7 +70,7 @@ fn failures(strategy: &str) -> Vec<FailureCost> {
     vec![leader, holder]
 }
 
-/// A plan's answer for a strategy with this 99th percentile of the wait.
+/// A plan's answer for a strategy, given its 99th percentile of waits.
 pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
     let part = |us| Part { us, error_us: us / 20.0 };
     let holds = verdict == Verdict::Held;
@@ -120,7 +120,7 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
     }
 }
 
-/// A plan of two strategies, of which the one that meets the objective was verified.
+/// A plan for two strategies. Only one meets the objective, and it was verified.
 pub fn plan() -> PlanFile {
     let host = records::run(1).host;
     let server = |port: u16| ServerInfo {

@@ -1,4 +1,4 @@
-//! The program as a user runs it.
+//! Runs the program as a user would.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ use zklockbench_zk::{Access, Target};
 use super::json_schema::Schema;
 use super::skip::skipped;
 
-/// A directory for one test: results, data of local servers (in `data`, which exists), and state.
+/// A working directory for one test, with results, state, and an existing `data` for local servers.
 pub struct Bench {
     pub dir: tempfile::TempDir,
 }
@@ -30,7 +30,7 @@ impl Bench {
         bench
     }
 
-    /// A bench with `scenario` as its `scenario.toml`.
+    /// A bench with this `scenario.toml`.
     pub fn with(scenario: &str) -> Self {
         let bench = Self::new();
         bench.scenario(scenario);
@@ -47,13 +47,13 @@ impl Bench {
         path
     }
 
-    /// Runs a scenario with a driver, which may build its files in the bench.
+    /// Runs a scenario with a driver that may cache files in the bench.
     pub fn run_driven(&self, name: &str, driver: &str, scenario: &str) -> Output {
         let driver = format!("{name}=env XDG_CACHE_HOME={} '{driver}'", self.path("cache").display());
         self.run_with(&[&driver], scenario, &[])
     }
 
-    /// Runs a scenario on local servers with these values of `--driver`.
+    /// Runs a scenario on local servers with these drivers and further arguments.
     pub fn run_with(&self, drivers: &[&str], scenario: &str, more: &[&str]) -> Output {
         self.scenario(scenario);
         let mut words = vec!["run", "scenario.toml", "--data-dir", "data", "--no-floor"];
@@ -62,8 +62,8 @@ impl Bench {
         self.output(&words)
     }
 
-    /// Command with this bench's state and directory. It does not warm its servers up, since no test measures
-    /// their speed. It draws no charts, which would take an unoptimised build longer than most runs.
+    /// Command with this bench's directory and state. To save time, it neither warms servers up nor draws
+    /// charts.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.command_of(env!("CARGO_BIN_EXE_zklockbench"), arguments)
     }
@@ -72,7 +72,7 @@ impl Bench {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.dir.path());
         command.env("ZKLOCKBENCH_STATE_DIR", self.path("state")).env("ZKLOCKBENCH_COLD", "1");
-        // Tests share ensembles.
+        // Tests share ensembles, so other tests may saturate the servers.
         command.env("ZKLOCKBENCH_ALLOW_SATURATION", "1");
         command.env("ZKLOCKBENCH_NO_CHARTS", "1");
         command.env_remove("ZOOKEEPER_HOME").env_remove("ZKLOCKBENCH_AUTH").env("NO_COLOR", "1");
@@ -84,13 +84,13 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// Command for this line as typed after the program's name.
+    /// Command for a line of arguments as typed in a shell.
     pub fn typed(&self, line: &str) -> Command {
         let words = shlex::split(line).unwrap();
         self.command(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Runs this line, which must end with this exit code. Returns its stdout and stderr.
+    /// Runs a command line and asserts its exit code. Returns stdout and stderr.
     #[track_caller]
     pub fn ends(&self, code: i32, typed: &str) -> (String, String) {
         let output = self.typed(typed).output().unwrap();
@@ -99,19 +99,20 @@ impl Bench {
         (shown, said)
     }
 
-    /// Stdout of this line, which must succeed.
+    /// Stdout of a command line that must succeed.
     #[track_caller]
     pub fn shows(&self, typed: &str) -> String {
         self.ends(0, typed).0
     }
 
-    /// Stderr of this line, which must be refused as a usage error.
+    /// Stderr of a command line that must fail with a usage error.
     #[track_caller]
     pub fn refuses(&self, typed: &str) -> String {
         self.ends(2, typed).1
     }
 
-    /// The exit code and all output, with `BENCH` and `ROOT` in place of the paths of this bench and of the tree.
+    /// Exit code, stderr and stdout, with `BENCH` and `ROOT` in place of this bench's and the repository's
+    /// path.
     pub fn told(&self, output: &Output) -> String {
         let told = format!("exit {}\n{}{}", output.status.code().unwrap(), stderr(output), stdout(output));
         let here = self.dir.path();
@@ -129,7 +130,7 @@ impl Bench {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Starts the program, and collects its stderr.
+    /// Starts the program and collects its stderr.
     pub fn watch(&self, arguments: &[&str]) -> Watched {
         self.listen(self.command(arguments))
     }
@@ -154,25 +155,24 @@ impl Bench {
         std::fs::File::create(self.path("said.log")).unwrap()
     }
 
-    /// Content of the log so far.
     pub fn logged(&self) -> String {
         std::fs::read_to_string(self.path("said.log")).unwrap_or_default()
     }
 
-    /// Run directories that are not hidden, and so complete.
+    /// Complete run directories, which are not hidden.
     pub fn results(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path("results")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| !hidden(path)).collect()
     }
 
-    /// The only run directory, read back.
+    /// The stored run in the only run directory.
     pub fn stored(&self) -> zklockbench_results::StoredRun {
         let results = self.results();
         assert_eq!(results.len(), 1, "{results:?}");
         zklockbench_results::read(&results[0]).unwrap()
     }
 
-    /// Process ids of servers whose data are in this bench.
+    /// Process ids of servers with data in this bench.
     pub fn servers(&self) -> Vec<u32> {
         let own = self.dir.path().canonicalize().unwrap().display().to_string();
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -185,7 +185,7 @@ impl Bench {
         .collect()
     }
 
-    /// Directory of an unpacked release, made from this system's jars.
+    /// A directory like an unpacked ZooKeeper release, with links to this system's jars.
     pub fn release(&self) -> PathBuf {
         let release = self.path("release");
         std::fs::create_dir_all(release.join("lib")).unwrap();
@@ -197,7 +197,7 @@ impl Bench {
         release
     }
 
-    /// Client ports of servers whose data are in this bench.
+    /// Client ports of servers with data in this bench.
     pub fn client_ports(&self) -> Vec<u16> {
         let servers = walk(self.dir.path()).into_iter().filter(|path| path.ends_with("zoo.cfg"));
         let text = servers.filter_map(|path| std::fs::read_to_string(path).ok());
@@ -211,13 +211,13 @@ impl Drop for Bench {
     fn drop(&mut self) {
         let pids = self.servers().into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         for pid in pids {
-            // The server may just have ended.
+            // The server may have just exited.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// Checks the output of `--json` by the schema that the program publishes.
+/// Validates the output of `--json` by the published schema.
 pub struct Answers(Schema);
 
 impl Answers {
@@ -231,7 +231,7 @@ impl Answers {
     }
 }
 
-/// A running program.
+/// A running program whose stderr is collected.
 pub struct Watched {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -247,14 +247,14 @@ impl Watched {
         self.said.lock().unwrap().contains(what)
     }
 
-    /// Rest of the first complete line that contains `what`.
+    /// The rest of the first complete line that contains `what`, after `what`.
     pub fn says_after(&self, what: &str) -> Option<String> {
         let said = self.said.lock().unwrap();
         let (_, rest) = said.split_once(what)?;
         rest.split_once('\n').map(|(line, _)| line.trim().to_owned())
     }
 
-    /// Waits for the program's end; returns its exit code and stderr.
+    /// Waits until the program exits; returns its exit code and stderr.
     pub fn end(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap();
         self.listener.join().unwrap();
@@ -271,8 +271,8 @@ fn hidden(path: &Path) -> bool {
     path.file_name().unwrap().to_string_lossy().starts_with('.')
 }
 
-/// Writes an executable file by another process. A child that a thread of this process starts meanwhile would
-/// inherit the open file. A file that is open for writing can't be run ("text file busy").
+/// Writes an executable file in another process. Otherwise, a child of another thread could inherit the open
+/// file, and running it would fail with "text file busy".
 pub fn executable(path: &Path, content: impl AsRef<[u8]>) {
     let mut command = Command::new("install");
     command.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
@@ -289,7 +289,7 @@ pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Asserts that the run ended with 0, or with 4 because this host was too busy for one of its trials.
+/// Asserts that a run exited with 0, or with 4 because the host was too busy for one of its trials.
 pub fn held_unless_the_host_was_busy(output: &Output, trials: &[Trial]) {
     let is_spoiled = |trial: &Trial| {
         let reasons = trial.judged.verdict.reasons();
@@ -302,16 +302,16 @@ pub fn held_unless_the_host_was_busy(output: &Output, trials: &[Trial]) {
     }
 }
 
-/// Asserts that a run ended normally and was not violated, for tests that require neither speed nor a verdict. (On a
-/// slow host, the generator's timers are late, and the verdict is unknown.)
+/// Asserts that a run completed without a violation, for tests that do not require a verdict. On a slow host,
+/// the verdict may be unknown.
 pub fn went_through(output: &Output) {
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(output));
 }
 
-/// Factor by which a busy host may take longer.
+/// Factor by which a busy host may be slower.
 const BUSY_HOST: u32 = 10;
 
-/// Waits until a condition holds; fails with its name if that takes far longer than on a quiet host.
+/// Waits until a condition holds. Panics after ten times `within`, the expected delay on a quiet host.
 pub fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + BUSY_HOST * within;
     while !is_so() {
@@ -328,22 +328,22 @@ pub fn signal(pid: u32, signal: Signal) {
 pub struct Ended {
     pub code: Option<i32>,
     pub said: String,
-    /// Processor time, which other programs on the host do not increase.
+    /// Processor time, which is independent of other programs on the host.
     pub worked: Duration,
     /// Peak resident memory in KiB.
     pub resident_kb: u64,
 }
 
-/// Runs a command to its end, for at most two minutes.
+/// Runs a command; kills it after two minutes.
 pub fn measured(command: Command) -> Ended {
     measured_within(command, Duration::from_secs(120))
 }
 
-/// Runs a command to its end, for at most `limit`.
+/// Runs a command; kills it after `limit`.
 pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     let began = Instant::now();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // The pipe is read while the process runs, because a full pipe would block the process.
+    // Reads the pipe while the process runs, because a full pipe would block the process.
     let mut stderr = child.stderr.take().unwrap();
     let listener = std::thread::spawn(move || {
         let mut said = Vec::new();
@@ -368,29 +368,29 @@ pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     Ended { code, said, worked, resident_kb }
 }
 
-/// User and system time in the text of a process's `stat`, which has ticks of 10 ms.
+/// User and system time from a process's `stat`, in ticks of 10 ms.
 fn processor_time(stat: &str) -> Duration {
     let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
     Duration::from_millis(10 * ticks.sum::<u64>())
 }
 
-/// What runs have left on an ensemble.
+/// Leftovers of runs on an ensemble.
 pub fn left_on(connect: &str) -> Vec<Leftover> {
     let target = Target { connect: connect.into(), access: Access::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(leftovers(&target)).unwrap()
 }
 
-/// A small disk in memory, unmounted with its test.
+/// A small in-memory file system, unmounted when dropped.
 pub struct SmallDisk(pub PathBuf);
 
 impl SmallDisk {
-    /// `None`, skipping the test, except for root.
+    /// Mounts the disk. Skips the test and returns `None` if mounting fails, as it does without root.
     pub fn mount(at: PathBuf, size: &str) -> Option<Self> {
         std::fs::create_dir_all(&at).unwrap();
         if !mounted(&format!("size={size}"), &at) {
-            skipped("only root can mount a small disk");
+            skipped("only root can mount a tmpfs");
             return None;
         }
         Some(Self(at))

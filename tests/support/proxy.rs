@@ -1,7 +1,7 @@
-//! A proxy between a session and a server that a test can mute and cut, and on which one request can be lost.
+//! A proxy between a session and a server. A test can mute it, cut it, or make it lose a request.
 //!
-//! The proxy passes on whole packets, so it recognises each request. Only requests of a lock count, not the connect
-//! request, pings, restored watches, or the session's end.
+//! The proxy forwards complete packets and recognises each request. It counts only requests of a lock: no
+//! connects, pings, restored watches, or closing of sessions.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// Number of checks for earlier replies before a request is lost.
+/// Maximum number of polls for replies to earlier requests before a request is lost.
 const LOOKS_FOR_REPLIES: u32 = 200;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const SYNC: i32 = 9;
 
-/// Passes packets on in both directions until a test changes that.
+/// Forwards packets in both directions until a test interferes.
 pub struct Proxy {
     /// Address to connect to.
     pub connect: String,
@@ -25,26 +25,26 @@ pub struct Proxy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// The server answers the request; then the connection breaks, and the reply is lost.
+    /// The server answers the request, but the connection breaks before the reply is forwarded.
     ReplyLost,
-    /// The request never reaches the server; the connection breaks instead.
+    /// The connection breaks before the request is forwarded.
     RequestLost,
-    /// As [`Fate::ReplyLost`], and new connections are refused until [`Proxy::mend`].
+    /// Like [`Fate::ReplyLost`], but new connections are refused until [`Proxy::mend`].
     CutOff,
-    /// The server answers the request; the reply waits until [`Proxy::let_go`].
+    /// The reply is held back until [`Proxy::let_go`].
     ReplyHeld,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     xid: i32,
-    /// Opcode of the protocol.
+    /// Opcode.
     pub kind: i32,
-    /// First field of most requests; meaningless for a multi.
+    /// The path, which is the first field of most requests. Meaningless for a multi.
     pub path: String,
-    /// Last field of reads: whether they set a watch.
+    /// Whether a read sets a watch. Meaningless for other requests.
     pub watches: bool,
-    /// Planned fate of the request.
+    /// Planned fate, if any.
     pub fate: Option<Fate>,
 }
 
@@ -53,17 +53,17 @@ impl Request {
         self.kind == 14
     }
 
-    /// Returns whether it creates a node or, as a multi, may.
+    /// Returns whether this is a create, or a multi, which may contain a create.
     pub fn may_create(&self) -> bool {
         self.is_multi() || matches!(self.kind, 1 | 15)
     }
 }
 
-/// A planned fate, and the request that it hits.
+/// A planned fate, and the requests it applies to.
 struct Doom {
     fate: Fate,
     is: Box<dyn Fn(&Request) -> bool + Send>,
-    /// Number of matching requests that pass first.
+    /// Number of matching requests to forward first.
     before: usize,
 }
 
@@ -71,9 +71,9 @@ struct Doom {
 struct Journal {
     sent: Vec<Request>,
     unanswered: Vec<i32>,
-    /// Pending fates, the next one first.
+    /// Pending fates, next first.
     dooms: VecDeque<Doom>,
-    /// Request whose reply seals its fate.
+    /// Request whose fate applies when its reply arrives.
     doomed: Option<(i32, Fate)>,
     /// Whether a request has met its fate.
     struck: bool,
@@ -85,7 +85,7 @@ type Live = AtomicUsize;
 #[derive(Default)]
 struct State {
     muted: AtomicBool,
-    /// Whether the session's end must stay unanswered on the current connection.
+    /// Whether the current connection must not forward replies, because the proxy has ended the session.
     ended: AtomicBool,
     cut: AtomicBool,
     held: AtomicBool,
@@ -110,23 +110,23 @@ impl Proxy {
         Self { connect, state }
     }
 
-    /// Swallows replies and events from now on.
+    /// Drops replies and events from now on.
     pub fn mute(&self) {
         self.state.muted.store(true, Ordering::SeqCst);
     }
 
-    /// Holds replies and events back from now on, until they are let go.
+    /// Holds back replies and events until [`Proxy::let_go`].
     pub fn hold_back(&self) {
         self.state.held.store(true, Ordering::SeqCst);
     }
 
-    /// Breaks the connection and refuses new ones.
+    /// Breaks the connection, and refuses new connections.
     pub fn cut(&self) {
         self.state.cut.store(true, Ordering::SeqCst);
         self.state.break_off();
     }
 
-    /// Breaks the connection; later connections go to this server.
+    /// Breaks the connection, and forwards later connections to this server.
     pub fn move_to(&self, server: &str) {
         server.clone_into(&mut self.state.server.lock().unwrap());
         self.state.break_off();
@@ -141,7 +141,7 @@ impl Proxy {
         self.state.live.load(Ordering::SeqCst) != 0
     }
 
-    /// Bytes received from the client and from the server.
+    /// Numbers of bytes received from the client and from the server.
     pub fn passed(&self) -> (u64, u64) {
         let State { to_server, to_client, .. } = &*self.state;
         (to_server.load(Ordering::SeqCst), to_client.load(Ordering::SeqCst))
@@ -152,13 +152,13 @@ impl Proxy {
         self.state.cut.store(false, Ordering::SeqCst);
     }
 
-    /// Applies a fate to the n-th request of a kind, from 1, counted from now or from the last request with a
-    /// planned fate. After a broken connection, the client may reconnect at once.
+    /// Plans a fate for the `n`-th request of a kind, counted from 1. Counting starts now, or after the
+    /// previously planned fate.
     pub fn strike(&self, fate: Fate, kind: i32, n: usize) {
         self.strike_where(fate, n, move |request| request.kind == kind);
     }
 
-    /// Applies a fate to the n-th matching request.
+    /// Like [`Proxy::strike`], for the `n`-th matching request.
     pub fn strike_where(&self, fate: Fate, n: usize, is: impl Fn(&Request) -> bool + Send + 'static) {
         self.state.journal().dooms.push_back(Doom { fate, is: Box::new(is), before: n - 1 });
     }
@@ -173,22 +173,22 @@ impl Proxy {
         journal.dooms.is_empty() && journal.doomed.is_none()
     }
 
-    /// Returns whether every request has its reply, or lost it with the connection.
+    /// Returns whether every request was answered or lost with its connection.
     pub fn is_answered(&self) -> bool {
         !self.is_connected() || self.state.journal().unanswered.is_empty()
     }
 
-    /// Passes on what was held back.
+    /// Forwards replies and events that were held back.
     pub fn let_go(&self) {
         self.state.held.store(false, Ordering::SeqCst);
     }
 
-    /// Requests so far, in the order of sending.
+    /// All requests, in the order of sending.
     pub fn requests(&self) -> Vec<Request> {
         self.state.journal().sent.clone()
     }
 
-    /// Ends the client's session on the server, as an administrator can. The client is notified when it reconnects.
+    /// Closes the client's session on the server. The client is notified when it reconnects.
     pub fn end_session(&self) {
         /// Length, xid and opcode of a closeSession.
         const CLOSE: [u8; 12] = [0, 0, 0, 8, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf5];
@@ -204,7 +204,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::SeqCst);
         self.cut();
-        // Wakes the listener, which then ends.
+        // Wakes the listener, which then exits.
         let _ = TcpStream::connect(&self.connect);
     }
 }
@@ -226,7 +226,7 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
         let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
         state.streams.lock().unwrap().extend(both);
         *state.servers.lock().unwrap() = vec![server.try_clone().unwrap()];
-        // A client that reconnects after the end of its session must be notified.
+        // A client that reconnects after the end of its session must get the server's reply.
         state.ended.store(false, Ordering::SeqCst);
         state.journal().unanswered.clear();
         let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -296,7 +296,7 @@ impl State {
             return true;
         }
         let (path, watches) = (text_at(packet, 12), packet.last() == Some(&1));
-        // Sent by tests to wait until everything has been answered.
+        // Tests send this sync to wait for the replies to earlier requests.
         if kind == SYNC && path == "/" {
             return true;
         }
@@ -311,7 +311,7 @@ impl State {
             return true;
         }
         drop(journal);
-        // Earlier requests arrive, and are answered.
+        // Waits until the server has answered earlier requests.
         for _ in 0..LOOKS_FOR_REPLIES {
             if self.journal().unanswered.is_empty() {
                 break;
@@ -325,7 +325,7 @@ impl State {
 }
 
 impl Journal {
-    /// Fate of a request that has just arrived.
+    /// Fate of a request that has just arrived; `None` if it must be forwarded normally.
     fn fate_of(&mut self, request: &Request) -> Option<Fate> {
         let doom = self.dooms.front_mut().filter(|doom| (doom.is)(request))?;
         if doom.before > 0 {
@@ -336,12 +336,12 @@ impl Journal {
     }
 }
 
-/// Number at an offset of a packet; -1, which is no opcode, if the packet is shorter.
+/// Number at an offset of a packet; -1, which is not an opcode, if the packet is too short.
 fn number_at(packet: &[u8], at: usize) -> i32 {
     packet.get(at..at + 4).map_or(-1, |bytes| i32::from_be_bytes(bytes.try_into().unwrap()))
 }
 
-/// Text at an offset of a packet; empty if there is none.
+/// Text at an offset of a packet; empty if the packet is too short.
 fn text_at(packet: &[u8], at: usize) -> String {
     let length = usize::try_from(number_at(packet, at)).unwrap_or(0);
     let bytes = packet.get(at + 4..at + 4 + length).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Runs whose strategies are as fast as a test specifies.
+//! Handmade runs of strategies with specified throughputs.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub fn lock(label: &'static str, pace: impl IntoIterator<Item = f64>) -> Lock {
     Lock { label, pace: pace.into_iter().collect(), requests: 4, what: |_| {} }
 }
 
-/// Paces for this many repetitions, all different, and within 1 % of `pace`.
+/// Throughputs of `repetitions` within 1 % of `pace`.
 pub fn around(pace: f64, repetitions: u32) -> Vec<f64> {
     (0..repetitions).map(|at| pace * (1.0 + f64::from(at % 7) / 1_000.0)).collect()
 }
@@ -65,7 +65,7 @@ pub fn unknown(trial: &mut Trial) {
     trial.judged = records::judged(Verdict::Unknown(vec!["nothing could have been caught".into()]));
 }
 
-/// Another program's lock, whose requests are unknown.
+/// Makes the lock a driver's, whose requests are unknown.
 pub fn not_counted(trial: &mut Trial) {
     trial.driver = Some(DriverRecord {
         program: "team 1.0".into(),
@@ -78,8 +78,8 @@ pub fn not_counted(trial: &mut Trial) {
     });
 }
 
-/// Another program's lock, whose requests and one notification per acquisition were counted on the wire in
-/// the first repetition.
+/// Makes the lock a driver's, with requests and one notification per acquisition counted on the wire in the
+/// first repetition.
 pub fn counted_apart<const REQUESTS: u64>(trial: &mut Trial) {
     not_counted(trial);
     if trial.spec.repetition == 1 {

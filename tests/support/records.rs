@@ -1,4 +1,4 @@
-//! Handmade records with a value in every field, as a run would leave them.
+//! Handmade records, as a run would store them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -26,22 +26,21 @@ pub fn began() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(1_795_250_708_123_456)
 }
 
-/// A judgement of the exclusion only.
+/// A judgement of exclusion only.
 pub fn judged(exclusion: Verdict) -> Judged {
     Parts { exclusion, progress: None, order: None, accounting: None, figures: None }.into()
 }
 
-/// A judgement without complaints.
 pub fn held() -> Judged {
     judged(Verdict::Held)
 }
 
-/// A run in progress, without complaints.
+/// State of a run in progress whose verdict is *held*.
 pub fn so_far(planned: usize) -> SoFar {
     SoFar { planned, precision: None, judged: held() }
 }
 
-/// A stored run of these trials, without complaints.
+/// A stored run of these trials, judged as *held*.
 pub fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
     let run = RunFile {
         schema_version: SCHEMA_VERSION,
@@ -61,7 +60,7 @@ pub fn side(name: &str, trials: &[Trial]) -> Side {
     Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
 }
 
-/// A trial in which everything takes `times` as long, with enough samples for every percentile.
+/// A trial in which everything takes `times` as long as usual, with enough samples for every percentile.
 pub fn trial_taking(index: usize, times: f64) -> Trial {
     let mut trial = trial(index);
     let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
@@ -171,7 +170,7 @@ pub fn spec(index: usize) -> TrialSpec {
     }
 }
 
-/// A trial under an open load of 8 arrivals per second that exceeds the lock: its queue grew by 5.6 per second.
+/// A trial of an open load of 8 arrivals per second, whose queue grew by 5.6 per second.
 pub fn overloaded(index: usize) -> Trial {
     let mut trial = trial(index);
     trial.spec.load = Load::Open(Open {
@@ -206,7 +205,7 @@ pub fn overloaded(index: usize) -> Trial {
     trial
 }
 
-/// A valid trial of three contenders that acquired six locks in 2.5 s.
+/// A valid trial of three contenders with six acquisitions in 2.5 s.
 pub fn trial(index: usize) -> Trial {
     let measured = counts();
     let whole = measured + measured;
@@ -296,7 +295,7 @@ pub fn trial(index: usize) -> Trial {
     }
 }
 
-/// A trial that was cut short before any acquisition, on a host that reports nothing.
+/// A trial that was cut short before any acquisition, without host metrics.
 pub fn trial_without_measurements(index: usize) -> Trial {
     Trial {
         measured_us: 0,
@@ -313,7 +312,7 @@ pub fn trial_without_measurements(index: usize) -> Trial {
     }
 }
 
-/// A trial in which two contenders were inside at once.
+/// A trial in which two contenders were inside at the same time.
 pub fn trial_with_a_violation(index: usize) -> Trial {
     let inside = Holder { contender: 0, sequence: Some(4), czxid: Some(99), entered_us: -5 };
     let entered = Holder { contender: 2, sequence: None, czxid: None, entered_us: 7 };

@@ -1,7 +1,7 @@
-//! Scripts that locks run on the shared servers, and the requests that their contenders send in them.
+//! Scripts that contenders of a lock play on the shared servers, and the requests that they send.
 //!
-//! A request is written as its kind and its path below the lock: `create n-`, `get_children .`,
-//! `get_data_watch n-0`. Queue numbers are shortened, identifiers are written as `<id>`.
+//! A request is shown as its kind and its path below the lock, such as `create n-`, `get_children .`, or
+//! `get_data_watch n-0`. Leading zeros of queue numbers are removed, and identifiers become `<id>`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::support::ensemble::shared;
 use crate::support::sessions::{Scene, scene};
 use crate::support::trials;
 
-/// Acquire timeout that is too short.
+/// Acquire timeout that expires before the holder releases.
 const SHORT: Duration = Duration::from_millis(200);
 
 /// Requests of one contender, one per line.
@@ -24,45 +24,45 @@ pub type Lines = Vec<String>;
 
 #[derive(Debug, Clone, Copy)]
 pub enum Script {
-    /// One contender acquires and releases this many times with the same lock object.
+    /// One contender acquires and releases `n` times with the same lock object.
     Again(usize),
-    /// Like one cycle of [`Script::Again`], with the lock's directory and its parent missing; the path above both is
-    /// written as `top`.
+    /// Like [`ALONE`], but the lock's directory and its parent are missing. The path above them is shown as
+    /// `top`.
     BelowNothing,
-    /// Contenders arrive in these modes, each after the earlier ones have settled. They release in the order
-    /// of these positions, each after all others have settled.
+    /// Contenders arrive in these modes and release in this order of positions. Each step waits until all
+    /// others have settled.
     Served(&'static [Mode], &'static [usize]),
-    /// This many contenders arrive; whichever is inside releases once all others have settled.
+    /// `n` contenders arrive. The current holder releases once all others have settled.
     Race(usize),
-    /// One contender holds, and the acquire of another times out.
+    /// One contender holds, and another contender's acquire times out.
     TimedOut,
-    /// One contender holds and three wait; the second waiter leaves, then the others are served in order.
+    /// One contender holds and three wait. The second waiter leaves, and the others are served in order.
     MiddleLeaves,
-    /// One contender acquires three times, then releases three times. Another contender queues up before the releases,
-    /// and enters only after the last one.
+    /// One contender acquires three times, then releases three times. A waiter that arrived before the
+    /// releases enters only after the last release.
     Nested,
-    /// A lock object that holds in this mode acquires a second time.
+    /// A lock object that already holds in this mode acquires again.
     Twice(Mode),
-    /// A holder of the write side also takes the read side, while another contender waits to write. It
-    /// releases the write side and then the read side; the other enters only after that.
+    /// A writer also acquires the read side, then releases the write side and the read side. A waiting writer
+    /// enters only after both releases.
     Downgrade,
-    /// One contender holds until it is asked to release, and another waits long enough to ask.
+    /// One contender holds until a waiter asks it to release.
     Revoked,
-    /// One contender holds while a foreign client overwrites its node's data.
+    /// One contender holds while a foreign client overwrites the data of its node.
     Overwritten(&'static str),
 }
 
 pub const ALONE: Script = Script::Again(1);
 pub const QUEUE: Script = Script::Served(&[Write; 4], &[0, 1, 2, 3]);
 
-/// A lock as a scenario names it, with its parameters.
+/// A lock with its parameters, as in a scenario.
 pub struct Subject {
     pub label: String,
     name: String,
     params: Params,
 }
 
-/// The lock of this strategy of a scenario, in TOML.
+/// Parses a strategy of a scenario, in TOML.
 pub fn subject(strategy: &str) -> Subject {
     let StrategyChoice { label, name, params, .. } = trials::strategy(strategy);
     Subject { label, name, params }
@@ -73,7 +73,7 @@ impl Subject {
         Contender::with(&self.name, &self.params, scene).await
     }
 
-    /// A contender that has acquired and released.
+    /// A contender that has acquired and released once.
     async fn served_once(&self, scene: &Scene) -> Contender {
         let mut one = self.contender(scene).await;
         let held = one.acquire(Write).await.unwrap();
@@ -81,7 +81,7 @@ impl Subject {
         one
     }
 
-    /// Starts a contender for each of these modes, in order, each after the earlier ones have settled.
+    /// Starts a contender for each mode, each after the earlier contenders have settled.
     async fn line_up(&self, scene: &Scene, modes: &[Mode]) -> Vec<Waiting> {
         let mut waits = Vec::new();
         for mode in modes {
@@ -91,7 +91,7 @@ impl Subject {
         waits
     }
 
-    /// Plays a script; returns the requests of its contenders, or of each round of the only one.
+    /// Plays a script. Returns the requests of each contender or, for [`Script::Again`], of each round.
     pub async fn play(&self, script: Script) -> Vec<Lines> {
         let scene = scene(shared()).await;
         match script {
@@ -180,7 +180,7 @@ impl Subject {
         lines
     }
 
-    /// Returns the number of holders after the second of three waiters has left.
+    /// Returns the number of holders after the second of three waiters has left the queue.
     pub async fn inside_after_the_middle_has_left(&self) -> usize {
         let scene = scene(shared()).await;
         let mut waits = self.line_up(&scene, &[Write; 4]).await;
@@ -191,7 +191,8 @@ impl Subject {
         waits.iter().filter(|waiting| waiting.is_over()).count()
     }
 
-    /// Returns whether the contender is admitted on a path where a lock of another kind is held.
+    /// Returns whether a contender can acquire the lock while a lock of another kind is held on the same
+    /// path.
     pub async fn is_let_in_beside(&self, other: &Self) -> bool {
         let scene = scene(shared()).await;
         let mut holder = other.contender(&scene).await;
@@ -209,7 +210,7 @@ impl Subject {
         }
         let waiting = self.contender(scene).await.queue_up().await;
         while let Some(inner) = held.pop() {
-            assert!(!waiting.is_over(), "{}: in beside a holder", self.label);
+            assert!(!waiting.is_over(), "{}: entered while another contender held the lock", self.label);
             owner.release(inner).await.unwrap();
             settled([&waiting]).await;
         }
@@ -234,7 +235,7 @@ impl Subject {
         let read = owner.acquire(Read).await.unwrap();
         owner.release(write).await.unwrap();
         runtime::sleep(SETTLE).await;
-        assert!(!waiting.is_over(), "{}: a writer got in beside the reader", self.label);
+        assert!(!waiting.is_over(), "{}: a writer entered while a reader held the lock", self.label);
         owner.release(read).await.unwrap();
         vec![sent_by(&owner, scene), sent_by(&waiting.serve().await, scene)]
     }
@@ -243,9 +244,9 @@ impl Subject {
         let mut holder = self.contender(scene).await;
         let held = holder.acquire(Write).await.unwrap();
         let waiting = self.contender(scene).await.queue_up().await;
-        assert!(holder.hold(LONG).await, "{}: nobody asked", self.label);
+        assert!(holder.hold(LONG).await, "{}: no contender asked for a release", self.label);
         settled([&waiting]).await;
-        assert!(!waiting.is_over(), "{}: in beside a holder", self.label);
+        assert!(!waiting.is_over(), "{}: entered while another contender held the lock", self.label);
         holder.release(held).await.unwrap();
         vec![sent_by(&holder, scene), sent_by(&waiting.serve().await, scene)]
     }
@@ -263,7 +264,7 @@ impl Subject {
     }
 }
 
-/// Requests of a contender so far.
+/// Requests that a contender has sent.
 pub fn sent_by(contender: &Contender, scene: &Scene) -> Lines {
     contender.trace.borrow().iter().map(|sent| written(sent, &scene.lock)).collect()
 }
@@ -273,13 +274,13 @@ fn written(sent: &Sent, lock: &str) -> String {
     format!("{} {}", sent.kind.name(), short(&below))
 }
 
-/// Shortens queue numbers, and replaces identifiers, which differ each time, by `<id>` and `<session>`.
+/// Shortens queue numbers, and replaces identifiers by `<id>` and `<session>`.
 fn short(path: &str) -> String {
     shortened(path, |id| if id.starts_with("x-") { "x-<session>-".into() } else { "<id>".into() })
 }
 
-/// Shortens queue numbers in a path, and replaces each identifier by its name: a UUID, 32 hex digits, or a
-/// session number in a name of WriteLock, `x-<number>-`.
+/// Shortens queue numbers in a path, and replaces each identifier by `name`. An identifier is a UUID, 32 hex
+/// digits, or `x-<session>-` in the names of WriteLock.
 pub fn shortened(path: &str, name: impl Fn(&str) -> String) -> String {
     let id = regex::Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|x--?[0-9]+-").unwrap();
     let number = regex::Regex::new("0{0,9}([0-9]+)").unwrap();
@@ -289,7 +290,7 @@ pub fn shortened(path: &str, name: impl Fn(&str) -> String) -> String {
     ten_digits.replace_all(&named, shorter).into_owned()
 }
 
-/// Parses lines as tests write them: one per line, ignoring indentation.
+/// Splits an indented text into lines, without empty lines.
 pub fn lines(text: &str) -> Lines {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }

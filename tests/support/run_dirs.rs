@@ -1,4 +1,4 @@
-//! Run directories written for a test.
+//! Run directories for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Changes run.json, and updates its digest.
+/// Changes `run.json` and updates its digest.
 pub fn change(dir: &Path, with: impl FnOnce(&mut Value)) {
     let path = dir.join("run.json");
     let mut run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

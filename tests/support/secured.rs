@@ -1,4 +1,4 @@
-//! A real server with its own configuration: SASL, TLS.
+//! Real servers with SASL or TLS.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -10,21 +10,21 @@ use zklockbench_ensemble::{Installation, Places, spawn_mortal};
 
 use super::foreign::Bounded;
 
-/// Longest time in which a server starts on a busy host.
+/// Timeout of a server's start on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Secured {
-    /// `host:port` for clients.
+    /// Client address, `host:port`.
     pub address: String,
     _process: Bounded,
 }
 
-/// A port that is free at the moment.
+/// A port that is currently free.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Starts a single server that keeps its files in `directory` and serves clients on `port`, and waits until it listens.
+/// Starts a single server with its files in `directory`, and waits until it listens on `port`.
 pub fn start(directory: &Path, port: u16, config: &str, properties: &[&str]) -> Secured {
     super::calm::wait();
     std::fs::create_dir_all(directory.join("data")).unwrap();
@@ -55,7 +55,7 @@ pub fn start(directory: &Path, port: u16, config: &str, properties: &[&str]) -> 
     Secured { address: format!("127.0.0.1:{port}"), _process: process }
 }
 
-/// The class path with the parts of Netty that Debian's package leaves out, and TLS needs.
+/// The class path with Netty, which TLS needs but Debian's package omits.
 fn with_netty(class_path: &str) -> String {
     let jars = std::fs::read_dir("/usr/share/java").into_iter().flatten().flatten().map(|entry| entry.path());
     let is_netty = |jar: &PathBuf| {
@@ -65,7 +65,7 @@ fn with_netty(class_path: &str) -> String {
     jars.filter(is_netty).fold(class_path.to_owned(), |all, jar| format!("{all}:{}", jar.display()))
 }
 
-/// Starts a server that serves only clients that authenticate by SASL, as `bench` with the password `hunter2`.
+/// Starts a server that requires SASL, with user `bench` and password `hunter2`.
 pub fn with_sasl(directory: &Path) -> Secured {
     let (port, jaas) = (free_port(), directory.join("jaas.conf"));
     std::fs::create_dir_all(directory).unwrap();
@@ -81,8 +81,8 @@ pub fn with_sasl(directory: &Path) -> Secured {
     start(directory, port, &config, &[&format!("-Djava.security.auth.login.config={}", jaas.display())])
 }
 
-/// Starts a server that serves only clients with a certificate, by TLS. The key store is PKCS#12 with the password `changeit`, the
-/// trust store is PEM.
+/// Starts a server that requires TLS with client certificates. The key store is PKCS#12 with the password
+/// `changeit`; the trust store is PEM.
 pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Secured {
     let port = free_port();
     let config = format!(
@@ -95,25 +95,25 @@ pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Secur
     start(directory, port, &config, &[])
 }
 
-/// Runs a keytool or openssl command in a directory, with these answers to its questions.
+/// Runs a keytool or openssl command line in a directory, with `answers` as its input.
 #[track_caller]
 pub fn tool(directory: &Path, line: &str, answers: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(directory).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A tool that asks no questions may have ended.
+    // Fails if the tool reads no input and has already exited.
     let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
     let output = child.wait_with_output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&said));
 }
 
-/// A TLS server of openssl that shows the certificate and key of this file.
+/// A TLS server of openssl with the certificate and key in `file`.
 pub fn handshakes(directory: &Path, file: &str) -> Secured {
     let address = format!("127.0.0.1:{}", free_port());
     let mut command = Command::new("openssl");
     command.args(["s_server", "-quiet", "-accept", &address, "-cert", file, "-key", file]);
-    // The server ends when its input ends.
+    // The server exits when its stdin is closed.
     command.current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let process = Bounded(command.spawn().unwrap());
     let begun = Instant::now();

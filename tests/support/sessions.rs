@@ -1,4 +1,4 @@
-//! Sessions of the suite without a trial around them.
+//! Sessions outside a trial.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests in the order of sending.
 pub type Trace = Rc<RefCell<Vec<Sent>>>;
 
-/// A lock with its own path, and a client that inspects it from outside.
+/// A new path for a lock, and a client that inspects the lock from outside.
 pub struct Scene {
     pub lock: String,
     target: Target,
@@ -36,37 +36,37 @@ pub async fn scene(connect: &str) -> Scene {
 }
 
 impl Scene {
-    /// Scene of an existing lock.
+    /// The scene of an existing lock.
     pub async fn at(connect: &str, lock: &str) -> Self {
         let target = target(connect);
         let outside = patiently(async || target.client(TIMEOUT).await).await;
         Self { lock: lock.to_owned(), target, outside }
     }
 
-    /// The lock's directory, and the directories in it.
+    /// Paths of the lock's directory and of the directories below it.
     pub async fn directories(&self) -> Vec<String> {
         self.tree().await.into_iter().filter(|(_, owner)| *owner == 0).map(|(path, _)| path).collect()
     }
 }
 
-/// Runs a test on the shared servers.
+/// Runs a test on the shared servers, with a new [`Scene`].
 pub fn on_scene<T>(play: impl AsyncFnOnce(Scene) -> T) -> T {
     runtime::block_on(async { play(scene(shared()).await).await })
 }
 
-/// Runs a test on the shared servers, with a proxy that can be cut.
+/// Runs a test on the shared servers, with a [`Proxy`].
 pub fn behind_wire<T>(play: impl AsyncFnOnce(Scene, Proxy) -> T) -> T {
     on_scene(async |scene| play(scene, Proxy::before(shared())).await)
 }
 
-/// Runs a test on a separate scene for each of these locks.
+/// Runs a test for each of these locks, on separate scenes.
 pub fn each_on_scene(names: &[&'static str], play: impl AsyncFn(&'static str, Scene)) {
     for name in names.iter().copied() {
         on_scene(async |scene| play(name, scene).await);
     }
 }
 
-/// Like [`each_on_scene`], each with a proxy.
+/// Like [`each_on_scene`], with a [`Proxy`] for each lock.
 pub fn each_behind_wire(names: &[&'static str], play: impl AsyncFn(&'static str, Scene, Proxy)) {
     for name in names.iter().copied() {
         behind_wire(async |scene, proxy| play(name, scene, proxy).await);
@@ -78,7 +78,7 @@ impl Scene {
         open(&self.target, None).await
     }
 
-    /// Opens a session whose requests are recorded.
+    /// Opens a session whose requests are traced.
     pub async fn traced(&self) -> (Session, Trace) {
         let trace = Trace::default();
         (open(&self.target, Some(Rc::clone(&trace))).await, trace)
@@ -90,14 +90,14 @@ impl Scene {
         (open(&target(connect), Some(Rc::clone(&trace))).await, trace)
     }
 
-    /// Opens a session through another address, with its recorder.
+    /// Opens a session through another address, and returns its recorder.
     pub async fn metered_by(&self, connect: &str) -> (Session, Rc<RefCell<ThreadRecorder>>) {
         let recorder = Rc::new(RefCell::new(ThreadRecorder::new(1)));
         let observed = Observed { recorder: Rc::clone(&recorder), ..observed(None) };
         (target(connect).open(TIMEOUT, TIMEOUT, observed).await.unwrap(), recorder)
     }
 
-    /// Number of the contenders' nodes below the lock, at any depth, without directories.
+    /// Number of contenders' nodes below the lock, at any depth.
     pub async fn nodes(&self) -> usize {
         self.tree().await.iter().filter(|(_, owner)| *owner != 0).count()
     }
@@ -108,7 +108,7 @@ impl Scene {
         own.map(|(path, _)| path).collect()
     }
 
-    /// Deletes nodes by hand, all at once.
+    /// Deletes nodes in one transaction.
     pub async fn delete(&self, paths: impl IntoIterator<Item = String>) {
         let mut paths = paths.into_iter().peekable();
         if paths.peek().is_none() {
@@ -121,24 +121,24 @@ impl Scene {
         all.commit().await.unwrap();
     }
 
-    /// Deletes the lock's directory by hand, with everything below it.
+    /// Deletes the lock's directory with everything below it.
     pub async fn delete_all(&self) {
         self.delete(self.tree().await.into_iter().rev().map(|(path, _)| path)).await;
     }
 
-    /// Creates the lock's directory by hand, unless it exists.
+    /// Creates the lock's directory unless it exists.
     pub async fn restore(&self) {
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         let made = self.outside.create(&self.lock, &[], &options).await;
         assert!(matches!(made, Ok(_) | Err(zookeeper_client::Error::NodeExists)), "{made:?}");
     }
 
-    /// From now on, no client may write to the lock's directory; nodes can still be created and deleted there.
+    /// Forbids writing the data of the lock's directory. Clients can still create and delete nodes there.
     pub async fn forbid_writing(&self) {
         self.permit(Permission::CREATE | Permission::READ | Permission::DELETE | Permission::ADMIN).await;
     }
 
-    /// From now on, no client may list the lock's directory, until everything is allowed again.
+    /// Forbids listing the lock's directory, until [`Scene::allow_everything`].
     pub async fn forbid_listing(&self) {
         self.permit(Permission::CREATE | Permission::WRITE | Permission::DELETE | Permission::ADMIN).await;
     }
@@ -158,16 +158,17 @@ impl Scene {
         self.outside.create(&format!("{}/config", self.lock), &[], &options).await.unwrap();
     }
 
-    /// All nodes from the lock downwards, with their owning sessions; directories precede their children.
+    /// The lock's directory and all nodes below it, with their owning sessions. Directories precede their
+    /// children.
     async fn tree(&self) -> Vec<(String, i64)> {
-        // A follower may lag behind.
+        // A follower may lag.
         self.outside.sync(&self.lock).await.unwrap();
         let mut tree = Vec::new();
         let mut paths = vec![self.lock.clone()];
         while let Some(path) = paths.pop() {
             let Some(stat) = self.outside.check_stat(&path).await.unwrap() else { continue };
             if stat.num_children > 0 {
-                // A directory that was just deleted has no children.
+                // The directory may have been deleted meanwhile.
                 let names = self.outside.list_children(&path).await.unwrap_or_default();
                 paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
             }
@@ -176,7 +177,7 @@ impl Scene {
         tree
     }
 
-    /// Waits until the lock has this many nodes.
+    /// Waits until there are `expected` contenders' nodes below the lock.
     pub async fn has_nodes(&self, expected: usize) {
         let come = runtime::timeout(Duration::from_secs(60), async {
             while self.nodes().await != expected {
@@ -195,7 +196,7 @@ async fn open(target: &Target, trace: Option<Trace>) -> Session {
     patiently(async || target.open(TIMEOUT, TIMEOUT, observed(trace.clone())).await).await
 }
 
-/// Servers that have just been started on a busy machine may at first answer too late.
+/// Retries an attempt, because servers may answer too late just after their start on a busy host.
 async fn patiently<T, E: Debug>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
     for _ in 0..3 {
         if let Ok(made) = attempt().await {
@@ -209,7 +210,7 @@ fn observed(trace: Option<Trace>) -> Observed {
     Observed { trace, ..Observed::by_nobody() }
 }
 
-/// Waits for at most this long, or forever.
+/// Patience of an acquire with this timeout, or without a timeout.
 pub fn patience(limit: Option<Duration>) -> Patience {
     Patience {
         deadline: limit.map(|limit| clock::now() + clock::micros(limit)),

@@ -1,4 +1,4 @@
-//! Runs as each output shows them.
+//! Renders runs in each output format.
 
 use zklockbench_analysis::gate::{Check, Outcome};
 use zklockbench_core::verdict::Verdict;
@@ -30,7 +30,7 @@ pub fn page(stored: &StoredRun, gated: &Gated) -> String {
     html::page(&[document(&source, &RunReport::of(&view, gated))], None)
 }
 
-/// Outcome of a gate, with one check of a strategy at this number of contenders.
+/// Outcome of a gate with a single check.
 pub fn gate(text: &str, (strategy, contenders): (&str, usize), sentence: &str, verdict: Verdict) -> Outcome {
     let check = Check {
         strategy: strategy.into(),

@@ -1,11 +1,11 @@
-//! Reports tests that cannot run on this machine, so that they are not taken for passed.
+//! Reports tests that cannot run on this host, so that they do not silently pass.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Called by a test that returns early, with what this machine lacks. The line is also appended to the file
-/// `ZKLOCKBENCH_SKIPPED`, which `scripts/test` prints at its end. With `CI=true` a skipped test fails, unless
+/// Reports that the calling test is skipped, and why. Also appends the line to the file
+/// `ZKLOCKBENCH_SKIPPED`, which `scripts/test` prints at its end. With `CI=true`, panics unless
 /// `ZKLOCKBENCH_ALLOW_SKIPS=1`.
 pub fn skipped(why: impl Display) {
     let thread = std::thread::current();

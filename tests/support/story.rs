@@ -1,9 +1,9 @@
-//! Small histories in a short notation, judged as the program judges a file.
+//! Small histories in a short notation, judged like a history file.
 //!
 //! The first line contains the lock's kind (`mutex`, `semaphore 2`, `read-write`) and optionally `complete`.
-//! Each further line is `time process/contender operation phase field=value ...`; a session's phase is its
-//! state. A line with two times, `10-11 a/1 acquire ok`, is a call and its reply: two events. The first event
-//! is line 2 of the history.
+//! Each other line is an event: `time process/contender operation phase field=value ...`. A line with two
+//! times, such as `10-11 a/1 acquire ok`, stands for two events, a call and its reply. For `session`, the
+//! phase is the session's state. The first event is line 2 of the history.
 
 use std::path::{Path, PathBuf};
 
@@ -34,8 +34,7 @@ fn header(line: &str) -> Value {
 fn events(line: &str) -> Vec<Value> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let Some((called, answered)) = words[0].split_once('-') else { return vec![event(&words)] };
-    // Fields known only from the reply are left out of the call, and fields known only to the caller are left out of
-    // the reply.
+    // Some fields belong only to the call or only to the reply.
     let with = |word: &str, is_call: bool| match word.split_once('=').map(|(field, _)| field) {
         Some("session" | "clock" | "depth" | "mode" | "leases") => true,
         Some("token") if words[2] == "write" => true,
@@ -68,7 +67,7 @@ fn event(words: &[&str]) -> Value {
     event.into()
 }
 
-/// A number or boolean, if the text is one.
+/// The text as a number or boolean if possible, otherwise as a string.
 fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
@@ -82,12 +81,12 @@ pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
             return Err(reader.mistake(place.line, &what));
         }
     }
-    // These tests are about rules for a few events, not about the required number of events.
+    // Requires minimal evidence, because these histories are tiny.
     let evidence = "0.5@100%".parse().unwrap();
     Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict, evidence }))
 }
 
-/// A file with this text, in a temporary directory.
+/// Writes a text to a file in a temporary directory.
 pub fn file(text: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("history.jsonl");
@@ -110,13 +109,13 @@ pub fn lock(judgement: &Judgement) -> &LockReport {
     &judgement.locks[0]
 }
 
-/// Numbers of violations, zombies and uncertain overlaps of the only lock.
+/// Numbers of violations, zombies and uncertain overlaps of a single lock.
 pub fn overlaps(judgement: &Judgement) -> [u64; 3] {
     let lock = lock(judgement);
     [lock.violations.count, lock.zombies.count, lock.uncertain.count]
 }
 
-/// Line numbers of the only finding of a kind.
+/// Line numbers of the single finding of a kind.
 pub fn lines_of(judgement: &Judgement, breach: Breach) -> Vec<u64> {
     let found: Vec<&Finding> = judgement.findings.iter().filter(|finding| finding.breach == breach).collect();
     assert_eq!(found.len(), 1, "{judgement:?}");

@@ -1,4 +1,4 @@
-//! Trials run by the library, on an ensemble that no other test uses at the same time.
+//! Runs trials with the library, on ensembles that no other test uses at the same time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -24,7 +24,7 @@ use zklockbench_zk::{Access, Secret, Target};
 
 use crate::support::{ensemble, story};
 
-/// A name that no other test of this process uses.
+/// A name that is unique in this process.
 pub fn unique(name: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     format!("{name}-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
@@ -37,7 +37,7 @@ pub fn plan(lines: &str) -> Vec<TrialSpec> {
     TrialPlan::of(&parsed.scenario).trials
 }
 
-/// A strategy as a scenario names it, in TOML, with its parameters.
+/// Parses a strategy of a scenario, in TOML.
 pub fn strategy(toml: &str) -> StrategyChoice {
     plan(&format!("strategies = [{toml}]\ncontenders = 1\nduration = \"1s\"\n")).remove(0).strategy
 }
@@ -59,7 +59,7 @@ pub async fn count(lines: &str) -> Vec<Counting> {
     counted
 }
 
-/// Runs and judges every trial of a scenario, and removes everything it created.
+/// Runs and judges every trial of a scenario, and cleans up.
 pub async fn run(lines: &str) -> Vec<Trial> {
     let ensemble = ensemble::alone().await;
     run_in(&Setting::on(&ensemble.connect()), &plan(lines), known).await
@@ -76,12 +76,12 @@ pub async fn run_one_on_threads(lines: &str, threads: usize) -> Trial {
     only(run_in(&setting, &plan(lines), known).await)
 }
 
-/// Like [`run_one`], on servers that the test has started for itself.
+/// Like [`run_one`], on the test's own servers.
 pub async fn run_one_on(local: &Local, lines: &str) -> Trial {
     only(run_in(&Setting::on(&local.connect()), &plan(lines), known).await)
 }
 
-/// Like [`run_one_on`], with `happens` running from the start of the measured phase.
+/// Like [`run_one_on`]; also runs `happens` from the start of the measured phase.
 pub async fn run_while(local: &Local, lines: &str, happens: impl Future<Output = ()>) -> Trial {
     let measures = Notify::new();
     let sink = |event: EnvironmentEvent<'_>| {
@@ -99,7 +99,7 @@ pub async fn run_while(local: &Local, lines: &str, happens: impl Future<Output =
     only(trials)
 }
 
-/// The only trial of a scenario through another address of these servers, or why there was none.
+/// Runs the only trial of a scenario through another address of these servers.
 pub async fn try_one_by(connect: &str, local: &Local, lines: &str) -> Result<Trial, Error> {
     let setting = Setting { servers: Some(local.connect()), ..Setting::on(connect) };
     let environment = setting.environment(Workspace::create(setting.target(), &unique("test")).await?);
@@ -112,7 +112,7 @@ pub async fn try_one_by(connect: &str, local: &Local, lines: &str) -> Result<Tri
     Ok(trial)
 }
 
-/// Like [`run_one`], with the contenders' history.
+/// Like [`run_one`], with a history.
 pub async fn run_with_history(lines: &str) -> Trial {
     run_spec_with_history(&plan(lines).remove(0)).await
 }
@@ -128,40 +128,40 @@ fn only(mut trials: Vec<Trial>) -> Trial {
     trials.remove(0)
 }
 
-/// Interrupt and event sink of a trial.
+/// Interrupt and event sink of trials.
 #[derive(Clone, Copy)]
 pub struct Course<'a> {
     pub interrupt: &'a CancellationToken,
     pub sink: &'a (dyn Fn(EnvironmentEvent<'_>) + Sync),
 }
 
-/// A course without interrupt or events.
+/// A course without interrupts or events.
 pub fn uninterrupted() -> Course<'static> {
     static NEVER: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
     Course { interrupt: &NEVER, sink: &|_| {} }
 }
 
-/// The only trial of a scenario, on servers with readable logs, below a root of this name, with this identity
-/// if any.
+/// Runs the only trial of a scenario on servers with readable logs, below the root `name`, with optional
+/// digest credentials.
 pub async fn run_one_below(local: &Arc<Local>, lines: &str, name: &str, digest: Option<Secret>) -> Trial {
     let (name, access) = (Some(name.to_owned()), Access { digest, ..Access::default() });
     only(run_in(&Setting { name, access, ..Setting::breaking(local) }, &plan(lines), known).await)
 }
 
-/// Runs all of these trials at the same time, each with its own proxy, on shared servers. The servers'
-/// counters then cover all trials.
+/// Runs several trials at the same time on the same servers, each with its own proxy. The servers' counters
+/// then cover all trials.
 pub async fn run_side_by_side(local: &Arc<Local>, plan: &[TrialSpec]) -> Vec<Trial> {
     join_all(plan.iter().map(|spec| run_beside(local, spec, known(spec), uninterrupted()))).await
 }
 
-/// Runs one of several simultaneous trials, of any lock, until it is interrupted.
+/// Runs one of several simultaneous trials, of any lock. `course` can interrupt it.
 pub async fn run_beside(local: &Arc<Local>, spec: &TrialSpec, entry: Entry, course: Course<'_>) -> Trial {
     let setting = Setting { course, ..Setting::breaking(local) };
     only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
 }
 
-/// Runs one of several simultaneous trials on this many generator threads; with readable logs, or without, as
-/// on foreign servers.
+/// Runs one of several simultaneous trials on this many generator threads. Without `reads_logs`, the servers
+/// are treated as foreign.
 pub async fn run_on_threads(
     local: &Arc<Local>,
     spec: &TrialSpec,
@@ -174,7 +174,7 @@ pub async fn run_on_threads(
     only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
 }
 
-/// A trial of any lock whose load several workers generate, as in separate processes, merged as by `merge`.
+/// Runs a trial of any lock with several workers, and merges their records like `merge`.
 pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: usize) -> Trial {
     let setting = Setting { keeps_history: true, keep_awake: SELDOM, ..Setting::on(&local.connect()) };
     let name = unique("workers");
@@ -201,7 +201,7 @@ pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: u
     trial
 }
 
-/// One worker's part of such a trial.
+/// Runs one worker's part of a trial.
 async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &str, slice: Slice) -> Trial {
     let credentials = Credentials {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -223,24 +223,23 @@ async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &
     trial
 }
 
-/// Keep-awake interval of trials without exact counts: servers may delay a request, and each read costs
-/// processor time.
+/// Keep-awake interval of trials without exact counts. Longer than [`EVERY`], to save processor time.
 const SELDOM: Duration = Duration::from_millis(100);
 
-/// Settings of trials besides their scenario.
+/// Settings of trials that are not part of the scenario.
 struct Setting<'a> {
     connect: String,
-    /// Addresses of the servers, if `connect` leads elsewhere.
+    /// Addresses of the servers; `None` if `connect` contains them.
     servers: Option<String>,
     access: Access,
     /// Name of the root; random if `None`.
     name: Option<String>,
-    /// The servers, if faults may break them.
+    /// The servers; `None` if they are treated as foreign.
     local: Option<Arc<Local>>,
     course: Course<'a>,
     keeps_history: bool,
     threads: usize,
-    /// Interval of the reads that keep each server awake.
+    /// Interval of the reads that keep the servers awake.
     keep_awake: Duration,
 }
 
@@ -267,7 +266,7 @@ impl Setting<'_> {
         Target { connect: self.connect.as_str().into(), access: self.access.clone() }
     }
 
-    /// Environment of a trial below this root.
+    /// Environment of trials in this workspace.
     fn environment(&self, workspace: Workspace) -> Environment {
         let servers = self.servers.as_ref().unwrap_or(&self.connect);
         let servers = parse_connect(servers).unwrap().addresses;
@@ -290,7 +289,8 @@ impl Setting<'_> {
     }
 }
 
-/// Whether the verdict is *held*, or *unknown* only for lack of evidence (on a busy host, contenders rarely wait).
+/// Whether the verdict is *held*, or *unknown* only for lack of evidence. On a busy host, contenders rarely
+/// wait.
 pub fn held_unless_the_host_was_busy(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Held => true,
@@ -299,7 +299,7 @@ pub fn held_unless_the_host_was_busy(verdict: &Verdict) -> bool {
     }
 }
 
-/// The lock that a scenario names.
+/// The lock of a trial's strategy.
 pub fn known(spec: &TrialSpec) -> Entry {
     *zklockbench_locks::find(&spec.strategy.name).unwrap()
 }
@@ -324,7 +324,7 @@ async fn run_in(
     trials
 }
 
-/// Strategies whose cost differs from that of the lock with its defaults, and the sizes at which they differ.
+/// Variants of locks with other batch costs than the defaults, and the numbers of contenders to test.
 pub const BATCH_VARIANTS: [(&str, &[usize]); 28] = [
     (r#"{ name = "predecessor-watch", watch = "exists" }"#, &[10, 50]),
     (r#"{ name = "parent-watch", while_holding = "relist" }"#, &[10, 50]),

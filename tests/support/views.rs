@@ -1,4 +1,4 @@
-//! Handmade views, with the sizes and shapes of real runs.
+//! Handmade views that resemble real runs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::support::records;
 /// Five strategies of the suite.
 pub const FIVE: [&str; 5] = ["predecessor-watch", "parent-watch", "curator-mutex", "polling", "no-lock"];
 
-/// A view with these strategies and counts, with three repetitions each.
+/// A view with three repetitions of each strategy and number of contenders.
 pub fn view(strategies: &[&str], counts: &[usize]) -> View<'static> {
     let trial = |strategy, contenders, number| {
         Cow::Owned(repetition(strategies[strategy], strategy, contenders, number))
@@ -46,7 +46,7 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View<'static> {
     }
 }
 
-/// An empty view: a run without trials.
+/// The view of a run without trials.
 pub fn empty() -> View<'static> {
     view(&[], &[])
 }
@@ -57,7 +57,7 @@ pub fn cell<'v>(view: &'v mut View<'static>, strategy: usize, contenders: usize)
     &mut view.cells[at]
 }
 
-/// A trial with metrics typical of its kind of strategy, the same each time.
+/// A deterministic trial with metrics typical of its kind of strategy.
 pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) -> Trial {
     let n = contenders as f64;
     let noise = 1.0 + 0.06 * ((strategy * 7 + contenders * 3 + number as usize * 2) % 5) as f64;
@@ -88,7 +88,7 @@ pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) 
     (counts.notifications.by_release_useful, counts.notifications.node_deleted) =
         (fan_out * ACQUIRED, fan_out * ACQUIRED);
     counts.overtaken = if polls { ACQUIRED * 23 / 100 } else { 0 };
-    // Half of the contenders get more than the others, so that the index is 0.81 or 0.997.
+    // Half of the contenders acquire more often than the others: the fairness index is 0.81 or 0.997.
     let unequal = if polls { 0.4844 } else { 0.0549 };
     let turns = |at: usize| 10_000.0 * if at.is_multiple_of(2) { 1.0 + unequal } else { 1.0 - unequal };
     trial.tallies =
@@ -107,10 +107,9 @@ pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) 
     trial
 }
 
-/// Acquisitions of every trial, unless specified otherwise.
 const ACQUIRED: u64 = 10_000;
 
-/// Sets a trial's acquisitions, with this many requests of each kind per acquisition.
+/// Sets a trial's counts, given its requests of each kind per acquisition.
 pub fn acquire(trial: &mut Trial, requests: &[(RequestKind, f64)]) {
     let mut counts = Counts { releases: ACQUIRED, ..Counts::default() };
     counts.outcomes.add(Outcome::Acquired, ACQUIRED);
@@ -143,15 +142,15 @@ fn requests(strategy: usize, n: f64) -> Vec<(RequestKind, f64)> {
     all
 }
 
-/// Notifications of releases that wake all of this many waiters, each class of ranks twice as late as the
-/// last.
+/// Notifications of releases that wake a herd of waiters. Each class of ranks is notified twice as late as
+/// the previous class.
 pub fn herd(waiters: u32, number: u32) -> Vec<Woken> {
     let classes = (0..RANK_CLASSES).take_while(|class| (1_u32 << class) / 2 < waiters);
     let late = |class: usize| samples(400.0 * f64::from(1_u32 << class), 1_000, number);
     classes.filter_map(|class| Woken::of(class, &late(class))).collect()
 }
 
-/// A long-tailed, deterministic sample around a mean.
+/// A deterministic, long-tailed sample around a mean.
 pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
     let mut histogram = new_histogram();
     for step in 1..=count {
@@ -163,7 +162,7 @@ pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
     histogram
 }
 
-/// Adds violations to a trial, and judges it accordingly.
+/// Adds violations to a trial, and sets its verdict.
 pub fn violate(trial: &mut Trial, times: u64) {
     trial.violation_count = times;
     trial.judged = records::judged(Verdict::Violated(vec![format!("{times} violations")]));
@@ -200,8 +199,7 @@ pub fn unmeasured(label: &str, contenders: usize, number: u32) -> Trial {
     }
 }
 
-/// A proved fault with this label, requested at 3 s and undone at 5 s, after which the lock soon was acquired
-/// again.
+/// A proved fault from 3 s to 5 s, with this time until the next acquisition.
 pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
     FaultRecord {
         number: 1,
@@ -219,17 +217,16 @@ pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
     }
 }
 
-/// The same fault with an effect that was not observed.
+/// The fault without a proved effect.
 pub fn unproved(why: &str, fault: FaultRecord) -> FaultRecord {
     FaultRecord { proved: false, proof: why.into(), ..fault }
 }
 
-/// A contender that waited for 13 s.
 pub fn stuck(contender: usize) -> Stuck {
     Stuck { contender, waited_us: 13_000_000, ..Stuck::default() }
 }
 
-/// Adds these faults to a trial without other problems.
+/// Sets the faults of a trial.
 pub fn break_by(trial: &mut Trial, faults: &[FaultRecord]) {
     let number = |(at, fault): (usize, &FaultRecord)| FaultRecord { number: at + 1, ..fault.clone() };
     trial.faults = faults.iter().enumerate().map(number).collect();
@@ -248,7 +245,7 @@ pub fn trials_of<'v>(
     cell(view, strategy, contenders).trials.iter_mut().map(Cow::to_mut)
 }
 
-/// One trial of a cell, counted from 0.
+/// One trial of a cell, by its index.
 pub fn trial<'v>(
     view: &'v mut View<'static>,
     strategy: usize,
@@ -258,7 +255,7 @@ pub fn trial<'v>(
     cell(view, strategy, contenders).trials[at].to_mut()
 }
 
-/// Adds these faults to every repetition of a view, with recovery times that grow from one to the next.
+/// Sets the faults of every repetition of a view, with varying recovery times.
 pub fn break_all(view: &mut View<'static>, labels: &[&str]) {
     let mut longer = 20_000_u64;
     for trial in trials(view) {

@@ -1,4 +1,4 @@
-//! Every lock, in each way in which it joins a queue, with its card's outcomes after events.
+//! Every lock, in each of its ways to join a queue, with the outcomes on its card.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use zklockbench_core::catalog::after::{After, Set};
 use zklockbench_core::catalog::{ParamKind, ParamValue, Params};
 use zklockbench_locks::{Entry, STRATEGIES};
 
-/// Interval at which the article's classes check their flag.
+/// Interval at which the articles' classes poll their flag.
 const FLAG: Duration = Duration::from_millis(300);
-/// An optional way to join.
+/// The parameter that makes a lock join by count.
 const BY_COUNT: Set = Set { param: "join", word: "count" };
 
-/// A lock with at most one parameter set.
+/// A lock with its defaults or with one parameter set.
 #[derive(Clone, Copy)]
 pub struct Way {
     pub entry: &'static Entry,
@@ -19,8 +19,8 @@ pub struct Way {
     set: Option<Set>,
 }
 
-/// Each lock with its defaults, in each way for which its card lists other outcomes, and joining by count.
-/// Locks that send no request are left out.
+/// Each lock with its defaults, with each parameter for which its card lists other outcomes, and joining by
+/// count if possible. Locks without outcomes on their card are omitted.
 pub fn all() -> impl Iterator<Item = Way> {
     STRATEGIES.iter().flat_map(|entry| {
         let said = entry.card.after;
@@ -43,12 +43,13 @@ impl Way {
         format!("{}{set}", self.name())
     }
 
-    /// Returns whether it behaves as by default, or joins by count.
+    /// Returns whether the lock has its defaults or only joins by count.
     pub fn is_recipe(&self) -> bool {
         self.set.is_none_or(|set| set == BY_COUNT)
     }
 
-    /// Parameters with short intervals for tests. Each contender is a separate process, so that it queues.
+    /// Parameters for tests: short intervals, and one contender per process, so that every contender queues
+    /// on the server.
     pub fn params(&self, poll: Duration) -> Params {
         let values = self.entry.card.params.iter().filter_map(|param| {
             let value = match (param.name, param.kind) {

@@ -1,4 +1,4 @@
-//! The cost of waking many sessions, for an uninvolved client.
+//! The cost of waking many sessions for an uninvolved client.
 
 use std::cell::Cell;
 use std::process::Command;
@@ -19,13 +19,13 @@ const WAKING: Duration = Duration::from_secs(1);
 #[test]
 #[ignore = "long: half a minute of waking a thousand sessions"]
 fn herd_delays_the_writes_of_a_bystander() {
-    // Given a server whose processors the clients don't use
+    // Given a server and clients on separate processors
     let alone = runtime::block_on(ensemble::alone_of(1));
     let last = std::thread::available_parallelism().unwrap().get() - 1;
     let (server, clients) = (alone.pids()[0], rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     keep(server, &format!("1-{last}"));
     keep(clients, "0");
-    // When one session is woken repeatedly, or a whole herd
+    // When a single session or a herd is woken repeatedly
     let mut factors = runtime::block_on(async {
         let scene = scene(&alone.connect()).await;
         let herd = join_all((0..HERD).map(|_| scene.session())).await;
@@ -33,7 +33,7 @@ fn herd_delays_the_writes_of_a_bystander() {
         let mut factors = Vec::new();
         for round in 0..ROUNDS {
             let mut write_us = [0.0; 2];
-            // The server may be warmer for the second situation, so their order alternates.
+            // The order alternates, because the server may be warmer for the second measurement.
             for which in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
                 let woken = &herd[..[1, HERD][which]];
                 write_us[which] = beside(&scene, &alone.connect(), woken, &bystander).await;
@@ -44,20 +44,20 @@ fn herd_delays_the_writes_of_a_bystander() {
         factors
     });
     keep(server, &format!("0-{last}"));
-    // Then a write takes the server longer beside the herd, in all rounds but at most one
+    // Then a write takes more than twice as long with the herd, in all rounds but one
     factors.sort_by(f64::total_cmp);
     println!("{factors:?}");
     assert!(factors[1] > 2.0, "{factors:?}");
 }
 
-/// Lets a process use only these processors.
+/// Pins a process to these processors.
 fn keep(process: u32, processors: &str) {
     let process = process.to_string();
     let kept = Command::new("taskset").args(["-a", "-p", "-c", processors, &process]).output().unwrap();
     assert!(kept.status.success(), "{kept:?}");
 }
 
-/// Mean time in microseconds that the server takes for an update while sessions are woken: from reading the request to
+/// Mean time in µs that the server takes for an update while sessions are woken, from reading the request to
 /// answering it.
 async fn beside(scene: &Scene, server: &str, woken: &[Session], bystander: &Session) -> f64 {
     let (node, lock) = (format!("{}/node", scene.lock), &scene.lock);

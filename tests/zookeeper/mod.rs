@@ -1,5 +1,5 @@
-//! Facts about ZooKeeper itself that decide claims of articles on its locks; `docs/articles.md` cites them. Part of the
-//! lane `locks`, whose servers they share.
+//! Tests of ZooKeeper that decide articles' claims about its locks, cited in `docs/articles.md`. They are
+//! part of the lane `locks`, whose servers they share.
 
 mod herd;
 mod nodes;
@@ -8,7 +8,7 @@ mod watches;
 
 use zklockbench_zk::admin;
 
-/// Value of one of a server's own counters (`mntr`).
+/// Value of a server's counter (`mntr`).
 fn counter(server: &str, key: &str) -> i64 {
     let ask = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Nodes: their largest size, their numbers, and how long they stay.
+//! Nodes: maximum size, sequence numbers, and lifetime.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use zklockbench_zk::{Failure, NodeKind, runtime};
 use crate::support::sessions::on_scene;
 
 const MEBIBYTE: usize = 1 << 20;
-/// Longest request without the data.
+/// Maximum size of a request without its data.
 const AROUND_THE_DATA: usize = 200;
 
 #[test]
@@ -15,7 +15,7 @@ fn node_holds_almost_a_mebibyte() {
     on_scene(async |scene| {
         let node = |bytes: usize| format!("{}/{bytes}", scene.lock);
         let create = async |bytes: usize| {
-            // The server breaks a connection that sends too much.
+            // The server closes a connection that sends too large a request.
             let session = scene.session().await;
             let data = vec![b'x'; bytes];
             runtime::timeout(

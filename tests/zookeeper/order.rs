@@ -17,17 +17,17 @@ use crate::support::sessions::scene;
 
 const SESSIONS_EACH: usize = 4;
 const DIRECTORIES: usize = 4;
-/// Creates per session. Every other node is written, and every third is deleted.
+/// Number of creates per session. Every second node is written, and every third is deleted.
 const NODES_EACH: usize = 50;
 
-/// The transaction of a change, and its path.
+/// The zxid and the path of a change.
 type Change = (i64, String);
 
 #[test]
 fn updates_have_one_order_in_the_logs_of_all_servers() {
     let alone = runtime::block_on(ensemble::alone_of(3));
     runtime::block_on(async {
-        // Given sessions on all servers, which change nodes of several directories at once
+        // Given sessions on all servers that concurrently change nodes in several directories
         let scene = scene(&alone.connect()).await;
         let mut sessions = Vec::new();
         for server in alone.addresses().iter().cycle().take(3 * SESSIONS_EACH) {
@@ -38,14 +38,15 @@ fn updates_have_one_order_in_the_logs_of_all_servers() {
             sessions[0].create(&path, &[], NodeKind::Persistent).await.unwrap();
         }
         let reported = join_all(sessions.iter().map(|session| changes(session, &scene.lock))).await;
-        // Then each session's transactions rise, and no two changes share one
+        // Then the zxids of each session increase, and no two changes have the same zxid
         for changes in &reported {
             assert!(changes.is_sorted_by(|one, next| one.0 < next.0), "{changes:?}");
         }
         let all: BTreeSet<Change> = reported.into_iter().flatten().collect();
         let transactions: BTreeSet<i64> = all.iter().map(|(zxid, _)| *zxid).collect();
         assert_eq!((all.len(), transactions.len()), (900, 900));
-        // And the logs of all servers have these changes in the same order, once the last has caught up
+        // And the logs of all servers contain these changes in the same order, once all servers have caught
+        // up
         let logs = runtime::timeout(Duration::from_secs(30), async {
             loop {
                 let logs: Vec<Vec<Change>> =
@@ -56,7 +57,7 @@ fn updates_have_one_order_in_the_logs_of_all_servers() {
                 runtime::sleep(Duration::from_millis(50)).await;
             }
         });
-        let logs = logs.await.expect("logs that agree");
+        let logs = logs.await.expect("the logs must agree within 30 s");
         assert_eq!(logs.len(), 3);
         assert!(logs[0].is_sorted_by(|one, next| one.0 < next.0));
         assert!(all.is_subset(&logs[0].iter().cloned().collect()));
@@ -97,13 +98,14 @@ fn logged(directory: PathBuf, below: &str) -> Vec<Change> {
 fn reply_to_a_read_carries_the_zxid_of_its_server() {
     let alone = runtime::block_on(ensemble::alone_of(1));
     let connect = alone.connect();
-    // Given a session whose replies can be read, byte by byte
+    // Given a session whose raw replies the test reads
     let mut reader = TcpStream::connect(connect.split('/').next().unwrap()).unwrap();
-    // Protocol, last zxid, timeout, session, password, no read-only server
+    // Protocol version and last zxid, timeout, session, length of the password, and password and read-only
+    // flag
     let open = [&[0; 12][..], &10_000_i32.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 17]].concat();
     send(&mut reader, &open);
     next_packet(&mut reader).unwrap();
-    // When another session has written last
+    // When another session makes the last write
     let (path, czxid) = runtime::block_on(async {
         let scene = scene(&connect).await;
         let session = scene.session().await;
@@ -121,7 +123,7 @@ fn reply_to_a_read_carries_the_zxid_of_its_server() {
     assert_eq!(zxid, czxid, "{path}");
 }
 
-/// Sends a packet with its length.
+/// Sends a packet, preceded by its length.
 fn send(server: &mut TcpStream, packet: &[u8]) {
     let length = i32::try_from(packet.len()).unwrap().to_be_bytes();
     server.write_all(&[&length[..], packet].concat()).unwrap();

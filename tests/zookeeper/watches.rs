@@ -1,4 +1,4 @@
-//! Watches: which changes fire them, how often, and what a list that sets one can miss.
+//! Watches: which changes fire them, how often, and whether a list that sets a watch can miss a change.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::counter;
 use crate::support::ensemble;
 use crate::support::sessions::{on_scene, scene};
 
-/// Whether the watch has fired by now. An event precedes the reply to a later request on the same connection.
+/// Whether a watch has fired. An event precedes the reply to a later request on the same connection.
 async fn has_fired(watcher: &Session, watch: &mut Watch, node: &str) -> bool {
     watcher.sync(node).await.unwrap();
     runtime::timeout(Duration::from_millis(50), watch.changed()).await.is_some()
@@ -83,7 +83,7 @@ fn four_events_report_changes_of_nodes() {
 #[test]
 fn watch_fires_once() {
     const FIRED: &str = "zk_sum_node_changed_watch_count";
-    // Given servers on which no other client sets watches
+    // Given a server on which no other client sets watches
     let alone = runtime::block_on(ensemble::alone_of(1));
     let connect = alone.connect();
     let before = counter(&connect, FIRED);
@@ -114,7 +114,7 @@ fn list_and_watch_are_one_atomic_step() {
         let (mut listed, mut notified) = (0, 0);
         let mut last_create = Duration::ZERO;
         for (round, writer) in (0..ROUNDS).zip(writers.iter().cycle()) {
-            // A create races with a list that starts up to twice a create's time later
+            // A create races with a list that starts up to two create times later
             let own = round.to_string();
             let node = format!("{}/{own}", scene.lock);
             let create = async {
@@ -133,7 +133,7 @@ fn list_and_watch_are_one_atomic_step() {
                 listed += 1;
             } else {
                 let told = runtime::timeout(Duration::from_secs(30), watch.changed()).await;
-                assert!(told.is_some(), "neither listed nor told in round {round}");
+                assert!(told.is_some(), "neither listed nor notified in round {round}");
                 notified += 1;
             }
             writer.delete(&node).await.unwrap();

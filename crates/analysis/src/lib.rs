@@ -1,5 +1,4 @@
-//! Analysis of stored results: comparisons, gates, capacity limits, load predictions and the claims of articles, with the
-//! statistics and queueing models beneath them.
+//! Analysis of stored results: comparisons, gates, capacity limits, predictions and the articles' claims.
 
 pub mod ab;
 pub mod articles;

@@ -11,7 +11,7 @@ use zklockbench_core::units::shown;
 use zklockbench_record::figures;
 use zklockbench_scenario::gate::{Known, Limit, Relation, Rule, Scope, parse};
 
-/// A limit for a metric of every strategy. In files: its text, such as `wait.p99 < 200ms`.
+/// A limit for a metric of every strategy, stored as text such as `wait.p99 < 200ms`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 #[schemars(with = "String")]

@@ -1,7 +1,7 @@
-//! Plain descriptions of locks, their parameters and their cost models. No behaviour.
+//! Static descriptions of locks, their parameters and their cost models.
 //!
-//! The registry in `lock` builds these cards. The scenario reader, the documentation and the accounting check
-//! read them, so they cannot disagree with the code.
+//! The registry in `zklockbench-locks` builds these cards. The scenario reader, the documentation and the
+//! accounting check read them, so they cannot disagree with the code.
 
 pub mod after;
 pub mod fault;
@@ -22,8 +22,7 @@ use crate::worded;
 pub struct LockCard {
     /// Name used in scenario files and in every output.
     pub name: &'static str,
-    /// Names that articles give to the lock. They are accepted wherever a strategy is named; every output uses
-    /// `name`.
+    /// Other names of the lock in articles, accepted wherever a strategy is named.
     pub aliases: &'static [&'static str],
     pub summary: &'static str,
     /// Origin of the lock: article, recipe or class.
@@ -31,12 +30,12 @@ pub struct LockCard {
     /// Request sequence, fan-out, guarantees and failure modes; printed by `strategies NAME`.
     pub details: &'static str,
     pub guarantees: Guarantees,
-    /// Reactions to each event: first with the default parameters, then with each parameter that changes
-    /// them. Empty for another program's lock.
+    /// Reactions to each event: the defaults first, then one entry for each parameter setting that changes
+    /// them. Empty for a driver's lock.
     pub after: &'static [After],
     pub params: &'static [Param],
     pub system: &'static str,
-    /// Exact cost of one batch with the given number of contenders, if it is proved.
+    /// Exact cost of one batch with this number of contenders; `None` if there is no proof.
     pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
 }
 
@@ -69,12 +68,11 @@ impl LockCard {
         self.name == name || self.aliases.contains(&name)
     }
 
-    /// The name and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// " Also called `…`." if it has other names; otherwise empty.
+    /// Sentence that lists the aliases, with a leading space; empty without aliases.
     pub fn also_called(&self) -> String {
         match self.aliases {
             [] => String::new(),
@@ -99,8 +97,8 @@ impl LockCard {
         }
     }
 
-    /// Why `param` has no effect with the parameters in `set`; `None` if it has one. Returns the parameter
-    /// that decides, its current word, and the words that give `param` an effect.
+    /// Reason why `param` has no effect with the settings in `set`; `None` if it has an effect. Returns the
+    /// deciding parameter, its current word, and the words that enable `param`.
     pub fn idle<'s, K: Borrow<str> + Ord>(
         &self,
         param: &str,
@@ -114,7 +112,7 @@ impl LockCard {
         (!words.contains(&chosen)).then_some((decider, chosen, words))
     }
 
-    /// The parameter that gives `param` its meaning, and the words that do.
+    /// The parameter that enables `param`, with the words that do so.
     fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
         self.params.iter().find_map(|decider| {
             let ParamKind::Choice(choices) = decider.kind else { return None };
@@ -124,7 +122,8 @@ impl LockCard {
         })
     }
 
-    /// " Only with `decider` word, word." if only some words give the parameter a meaning; otherwise empty.
+    /// Sentence that names the words enabling `param`, with a leading space; empty if `param` is always
+    /// enabled.
     pub fn only_with(&self, param: &Param) -> String {
         match self.decider(param.name) {
             Some((decider, words)) if words.len() < decider.kind.words().len() => {
@@ -143,14 +142,13 @@ pub struct Guarantees {
     pub fifo: bool,
     /// An owner can acquire the lock again without waiting.
     pub reentrant: bool,
-    /// Whether the lock finds its node again after a lost create response. An orphaned node would block the
-    /// queue.
+    /// Recovery of the lock's own node after a lost create response. An orphaned node would block the queue.
     pub protection: Protection,
-    /// Waiting by watches (true) or by polling (false).
+    /// Whether contenders wait by watches rather than by polling.
     pub watches: bool,
     pub holders: Holders,
-    /// Directory of the nodes that represent holds, relative to the lock's path (e.g. `/leases`). Nodes
-    /// elsewhere are intermediate steps. Empty if all nodes of a holder have the same number.
+    /// Directory of the nodes that represent holds, relative to the lock's path (e.g. `/leases`). Empty if
+    /// all nodes of the lock represent holds.
     pub queue: &'static str,
 }
 
@@ -188,11 +186,11 @@ worded! {
 }
 
 impl Protection {
-    /// The hazard that this level of protection leaves, in a sentence or two.
+    /// Hazard that remains despite this protection, as text.
     pub fn hazard(self) -> Option<&'static str> {
         (self == Self::Unsynced).then_some(
-            "After a lost response to its create it looks for the node once, and without a sync. A server that lags can hide\n\
-             it, and one that was paused can apply the create later. It then has a second node, and the first keeps its\n\
+            "After a lost create response, the lock searches for its node once, without a sync. A lagging server can hide the\n\
+             node, and a paused server can apply the create later. The lock then has a second node, and the first keeps its\n\
              position until the session ends.",
         )
     }
@@ -206,8 +204,7 @@ pub enum Holders {
     Leases(&'static str),
 }
 
-/// Access that an acquire requests. A lock without a read side treats every request as a write. Histories use these
-/// names.
+/// Access mode that an acquire requests; histories use the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -241,7 +238,7 @@ pub enum ParamKind {
     Choice(&'static [Choice]),
     /// A whole number in this inclusive range.
     Count(u64, u64),
-    /// A whole number in this inclusive range, at most the value of the named parameter.
+    /// A whole number in this inclusive range, and at most the value of the named parameter.
     CountWithin(u64, u64, &'static str),
 }
 
@@ -346,8 +343,7 @@ pub type Params = BTreeMap<String, ParamValue>;
 pub struct BatchCost {
     /// Requests by kind; a missing kind means 0.
     pub requests: Vec<(RequestKind, u64)>,
-    /// Requests, counted in `requests`, that the server refuses (e.g. a create that finds the node already
-    /// there).
+    /// Requests among `requests` that the server refuses, e.g. a create of an existing node.
     pub refused: Vec<(RequestKind, u64)>,
     /// Writes inside successful multis; the servers count each of them.
     pub written_by_multis: u64,
@@ -360,12 +356,13 @@ pub struct BatchCost {
     pub by_arrival: u64,
     /// Names returned by getChildren in total; `None` if the number depends on timing.
     pub names_returned: Option<u64>,
-    /// Whether the number of getChildren follows from the waits: one poll per interval. The accounting check
-    /// then computes it from the measured waits.
+    /// Whether contenders poll once per interval. The accounting check then derives the number of getChildren
+    /// requests from the measured waits.
     pub looks_follow_waits: bool,
-    /// Whether the number of getChildren is unpredictable, so that no total of requests or reads is expected.
+    /// Whether the number of getChildren requests is unpredictable, and so are the totals of requests and
+    /// reads.
     pub looks_vary: bool,
-    /// Whether nothing is predicted with these parameters, because every total depends on timing.
+    /// Whether every total depends on timing, so that nothing is predicted.
     pub open: bool,
 }
 
@@ -392,7 +389,7 @@ pub fn members(name: &str) -> impl Iterator<Item = &str> {
     name.split(MIXED_WITH)
 }
 
-/// Replaces articles' names of locks by our own in a strategy's label. Anything else stays as it is.
+/// Replaces aliases of locks in a strategy's label by the locks' own names; the rest stays unchanged.
 pub fn own_label(label: &str, locks: &[LockCard]) -> String {
     let (name, params) = label.split_at(label.find(' ').unwrap_or(label.len()));
     let own = |name| locks.iter().find(|lock| lock.is_called(name)).map_or(name, |lock| lock.name);
@@ -400,22 +397,23 @@ pub fn own_label(label: &str, locks: &[LockCard]) -> String {
 }
 
 impl LockCard {
-    /// Card of a mixed strategy: contenders with different locks contend for the same path, which shows
-    /// whether the locks exclude each other. It guarantees what all members guarantee; each parameter is
-    /// prefixed with its lock, e.g. `curator-mutex.retry_times`. The card is leaked, so it lives as long as
-    /// the process.
+    /// Card of a mixed strategy, whose contenders use different locks on the same path, to test whether these
+    /// locks exclude each other. The card has the guarantees common to all members. Parameters are prefixed
+    /// with their lock, e.g. `curator-mutex.retry_times`. The card is leaked.
     pub fn mixed(members: &[&Self]) -> Result<&'static Self, String> {
         let (Some(first), Some(_)) = (members.first(), members.get(1)) else {
-            return Err(format!("write two locks with a `{MIXED_WITH}` between them"));
+            return Err(format!("name at least two locks, separated by `{MIXED_WITH}`"));
         };
         let other = |card: &&&Self| card.guarantees.holders != first.guarantees.holders;
         if let Some(other) = members.iter().find(other) {
             let (first, other) = (first.name, other.name);
-            return Err(format!("`{first}` and `{other}` do not let the same contenders in together"));
+            return Err(format!(
+                "`{first}` and `{other}` cannot be mixed: they allow different holders at the same time"
+            ));
         }
         if let Some(card) = members.iter().find(|card| card.other_system().is_some()) {
             return Err(format!(
-                "`{}` is not a ZooKeeper lock, so it cannot share one with others",
+                "`{}` is not a ZooKeeper lock, so it cannot be mixed with other locks",
                 card.name
             ));
         }
@@ -427,7 +425,7 @@ impl LockCard {
                 .map(|param| Param { name: leaked(format!("{}.{}", card.name, param.name)), ..*param })
         });
         let details = format!(
-            "Contenders use {} alternately, the first contender the first one. They exclude each other \
+            "Contenders alternate between {}, starting with the first. The locks exclude each other \
              only if they\n\
              agree on nodes and order.",
             names.join(", ")
@@ -435,8 +433,8 @@ impl LockCard {
         Ok(Box::leak(Box::new(Self {
             name: leaked(names.join(&MIXED_WITH.to_string())),
             aliases: &[],
-            summary: "several locks, of which each contender uses one",
-            source: "the locks that it names",
+            summary: "several locks on the same path; each contender uses one of them",
+            source: "the named locks",
             details: leaked(details),
             guarantees: Guarantees {
                 exclusive: each(|given| given.exclusive),

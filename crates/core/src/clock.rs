@@ -1,8 +1,9 @@
 //! One monotonic origin for the whole process, so that any two stamps can be subtracted.
 //!
-//! Every latency in the suite is a difference of two [`now`] values. Wall time is only used for labels.
+//! Every latency in the suite is a difference of two [`now`] values. Wall time is only used for display, and
+//! for comparison with records of other programs.
 
-#![expect(clippy::disallowed_methods, reason = "every other time is relative to the one read here")]
+#![expect(clippy::disallowed_methods, reason = "all other code takes its time from this module")]
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +13,7 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// Microseconds since the process's origin.
 pub type Stamp = u64;
 
-/// Current time in microseconds since the process's origin; never goes backwards.
+/// Microseconds since the process's origin; never decreases.
 pub fn now() -> Stamp {
     micros(ORIGIN.elapsed())
 }
@@ -24,9 +25,8 @@ static MONOTONIC_AT_ORIGIN: LazyLock<u64> = LazyLock::new(|| {
     u64::try_from(ahead_us).unwrap_or(0)
 });
 
-/// Amount by which another clock is ahead of ours, in microseconds. On a loaded host, another process may run
-/// for milliseconds between the two readings. The closest of several pairs counts, and a pair within
-/// `close_us` ends the search.
+/// Microseconds by which another clock is ahead of ours, from the closest of several pairs of readings. On a
+/// loaded host, milliseconds may pass between two readings. A pair within `close_us` ends the search.
 fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     let mut closest = (u64::MAX, 0);
     for _ in 0..READINGS {
@@ -73,7 +73,7 @@ impl WallClock {
     }
 }
 
-/// Two clocks read within this many microseconds count as read at once.
+/// Maximum time between two readings that count as simultaneous.
 const CLOSE_US: u64 = 10;
 const READINGS: usize = 100;
 
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wall_clock_that_is_not_set_keeps_pace_with_stamps() {
+    fn wall_clock_keeps_pace_with_stamps_unless_it_is_set() {
         let wall = WallClock::read();
         std::thread::sleep(Duration::from_millis(5));
         assert!(WallClock::read().set_since(wall) < Duration::from_millis(5));

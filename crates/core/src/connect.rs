@@ -1,11 +1,11 @@
-//! Connect strings: the addresses of an ensemble. They are parsed and validated before first use.
+//! Parsing and validation of connect strings, which contain the addresses of an ensemble.
 
 use std::net::Ipv6Addr;
 
 use crate::units::shown;
 
 const DEFAULT_PORT: u16 = 2181;
-/// Far beyond any ensemble's needs: a hundred servers with names of eighty letters.
+/// Enough for a hundred servers with names of eighty characters.
 const BYTES_AT_MOST: usize = 8 * 1024;
 const SERVERS_AT_MOST: usize = 100;
 const SHOWN: usize = 60;
@@ -21,11 +21,10 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Parses a connect string. As in Java's client, spaces around servers and empty entries do not matter.
+    /// Parses a connect string. As in the Java client, spaces around servers and empty entries are ignored.
     ///
     /// # Errors
-    /// Names the invalid part. The excerpt is shortened to fit a line, and unprintable characters are
-    /// escaped.
+    /// Quotes the invalid part, shortened to fit on a line and with unprintable characters escaped.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_AT_MOST {
             return Err(format!(
@@ -50,7 +49,10 @@ impl Connect {
             return Err(format!("`{}` names no server", shown(text, SHOWN)));
         }
         if path.contains(',') {
-            return Err(format!("`{}` is not a chroot: it goes after the last server", shown(path, SHOWN)));
+            return Err(format!(
+                "`{}` is not a chroot: a chroot goes after the last server",
+                shown(path, SHOWN)
+            ));
         }
         if let Some(why) = chroot_problem(path) {
             return Err(format!("`{}` is not a chroot: {why}", shown(path, SHOWN)));
@@ -59,7 +61,7 @@ impl Connect {
         Ok(Self { addresses, chroot: path.trim_end_matches('/').to_owned() })
     }
 
-    /// The connect string in the form that every client takes: `host:port,host:port/chroot`.
+    /// The connect string in the form that every client accepts: `host:port,host:port/chroot`.
     pub fn text(&self) -> String {
         self.addresses.join(",") + &self.chroot
     }
@@ -89,7 +91,7 @@ fn address(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// Why a server written in another system's form cannot be used, and what to write instead.
+/// Problem of an address in the syntax of another system, and what to write instead.
 fn foreign_form(text: &str) -> Option<&'static str> {
     let ends_with_port = || {
         let (host, port) = text.rsplit_once(':')?;
@@ -102,7 +104,7 @@ fn foreign_form(text: &str) -> Option<&'static str> {
     } else if text.contains('%') {
         Some("names a network interface (%), which is not supported: use another address of the server")
     } else if text.starts_with('_') && ["._tcp.", "._udp."].iter().any(|part| text.contains(part)) {
-        Some("is an SRV record, which is not looked up: list its servers as host:port")
+        Some("is an SRV record, which is not supported: list its servers as host:port")
     } else if text.starts_with('[') || text.matches(':').count() < 2 {
         None
     } else if ends_with_port().is_some() {
@@ -125,7 +127,7 @@ fn is_host(host: &str) -> bool {
     host.len() <= 253 && host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
 }
 
-/// Why ZooKeeper would refuse the path; `None` if the path is valid.
+/// Reason why ZooKeeper would refuse the path; `None` if it is valid.
 fn chroot_problem(path: &str) -> Option<&'static str> {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     if matches!(parts[..], [] | [""]) {
@@ -135,7 +137,7 @@ fn chroot_problem(path: &str) -> Option<&'static str> {
         return Some("it has an empty part");
     }
     if parts.iter().any(|part| [".", ".."].contains(part)) {
-        return Some("no part of a ZooKeeper path is `.` or `..`");
+        return Some("no part of a ZooKeeper path may be `.` or `..`");
     }
     let is_forbidden =
         |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn connect_strings_of_other_clients_have_one_form() {
+    fn parse_normalises_connect_strings_of_other_clients() {
         for (given, text) in [
             (" zk1:2181, zk2:2181 ,", "zk1:2181,zk2:2181"),
             ("zk1,,zk2/app", "zk1:2181,zk2:2181/app"),
@@ -183,14 +185,14 @@ mod tests {
             ("zoo1:2888:3888;2181", "has a `;`"),
             ("a:1;b:1", "`a:1;b:1` has a `;`: separate servers with commas"),
             ("fe80::1%eth0", "(%)"),
-            ("_client._tcp.zk.svc:2181", "an SRV record, which is not looked up"),
+            ("_client._tcp.zk.svc:2181", "an SRV record, which is not supported"),
             ("[nothing]:1", "not a host"),
             ("-a:1", "not a host"),
             ("a..b:1", "not a host"),
             ("é:1", "not a host"),
             ("a b:1", "`a b:1` has spaces: separate servers with commas"),
             ("tcp+tls://a:1", "drop `tcp+tls://`"),
-            ("a:1/b,c:2", "it goes after the last server"),
+            ("a:1/b,c:2", "a chroot goes after the last server"),
             ("a:1//b", "it has an empty part"),
             ("a:1/b/", "it has an empty part"),
             ("a:1/b/../c", "`/b/../c` is not a chroot: no part"),

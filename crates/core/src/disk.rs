@@ -1,8 +1,7 @@
-//! Safe reading of untrusted directories: regular files of a bounded size, and no name that leads elsewhere.
+//! Safe reading of untrusted directories: only regular files of a bounded size within the directory.
 //!
-//! A directory of results may come from another machine, a download or a colleague. Whatever it contains,
-//! reading it terminates: no pipes, no devices, no links below the named directory, and a size bound for each
-//! kind of file.
+//! Results may come from another machine, a download or a colleague. Reading them always terminates, because
+//! pipes, devices, links and oversized files are refused.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -24,7 +23,7 @@ pub const MIB: u64 = 1 << 20;
 pub enum Unreadable {
     #[error("is missing")]
     Missing,
-    /// Not a file that this program would have written at that path.
+    /// The path is not a file that this program would have written.
     #[error("{0}")]
     Refused(String),
     #[error("cannot be read: {0}")]
@@ -32,7 +31,7 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// The error to report if a command's argument was this file or its directory.
+    /// Error to report if the user named this file or its directory.
     pub fn of(self, path: &Path) -> Error {
         match self {
             Self::Failed(error) => {
@@ -101,19 +100,19 @@ fn regular(file: File, most: u64) -> Result<File, Unreadable> {
         return Err(too_large(most));
     }
     if found.len() > NEVER_HOLLOW && is_hollow(&file, found.len()) {
-        return Err(refused("has holes, so it was modified"));
+        return Err(refused("has holes, so this program did not write it"));
     }
     Ok(file)
 }
 
-/// Size from which files are checked for holes: a few bytes on disk can pretend to be terabytes.
+/// Files above this size are checked for holes: a file of terabytes may occupy only a few bytes on disk.
 const NEVER_HOLLOW: u64 = 64 * MIB;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_hollow(file: &File, length: u64) -> bool {
     use rustix::fs::{SeekFrom, seek};
     let hole = seek(file, SeekFrom::Hole(0));
-    // A file system that cannot report holes counts as having none.
+    // File systems that cannot report holes count as having none.
     let _ = seek(file, SeekFrom::Start(0));
     hole.is_ok_and(|hole| hole < length)
 }
@@ -124,7 +123,7 @@ fn is_hollow(_: &File, _: u64) -> bool {
 }
 
 fn too_large(most: u64) -> Unreadable {
-    Unreadable::Refused(format!("has more than {} MiB, the limit for such files", most / MIB))
+    Unreadable::Refused(format!("is larger than {} MiB, the limit for such files", most / MIB))
 }
 
 pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unreadable> {
@@ -139,25 +138,25 @@ pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
 /// Reads `from` to its end; fails if there are more than `most` bytes.
 pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
     let mut bytes = Vec::new();
-    // The file may grow while it is read.
+    // The file may have grown since its size was checked.
     from.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }
 }
 
-/// Deserializes JSON from a directory of results, with [`tame`] strings.
+/// Deserializes untrusted JSON, whose strings are made safe by [`tame`].
 pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(&tame(json))
 }
 
-/// The only multi-line text in results: the scenario as run.
+/// Key of the only multi-line string in results: the scenario as run.
 const OF_SEVERAL_LINES: &str = "scenario_text";
 
-/// JSON with every string on one line and free of terminal control sequences: harmful characters are escaped readably.
-/// Names and reasons are inserted into sentences, tables and pages, where they must not start a line. Invalid JSON is
-/// left to the parser.
+/// Escapes harmful characters in JSON strings, so that each string stays on one line and cannot control a
+/// terminal. Names and reasons appear in sentences, tables and pages, where they must not start a line.
+/// Invalid JSON is left to the parser.
 pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(json) else { return Cow::Borrowed(json) };
-    // Most files contain nothing to escape, and some are large.
+    // Fast path: most files contain nothing to escape, and some are large.
     let is_read = |c: char| c.is_ascii_whitespace() || is_harmless(c);
     if text.chars().all(is_read)
         && !text.split('\\').skip(1).any(|after| after.starts_with(['n', 'r', 't', 'b', 'f', 'u']))
@@ -217,7 +216,7 @@ fn tame_string(string: &str) -> Cow<'_, str> {
                     Some('t') => Some('\t'),
                     Some('b') => Some('\u{8}'),
                     Some('f') => Some('\u{c}'),
-                    // A quote, a slash, a backslash, or a mistake.
+                    // A quote, a slash, a backslash, or an invalid escape.
                     _ => None,
                 };
                 (written, meant)
@@ -236,8 +235,8 @@ fn tame_string(string: &str) -> Cow<'_, str> {
     Cow::Owned(tame)
 }
 
-/// Creates a file in an untrusted directory, after removing any file of that name. Nothing is written through
-/// a link, into a pipe, or into another name of the same file.
+/// Creates a file in an untrusted directory, replacing an existing one. The old file is removed first, so
+/// nothing is written through a link, a pipe or another hard link.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -245,12 +244,12 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether a directory entry of that name exists, even if reading it would be refused.
+/// Whether the directory has an entry of this name, readable or not.
 pub fn has(dir: &Path, name: impl AsRef<Path>) -> bool {
     dir.join(name).symlink_metadata().is_ok()
 }
 
-/// Subdirectories sorted by name, without hidden ones and without links.
+/// Subdirectories sorted by name, without hidden directories and links.
 pub fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path)? {
@@ -298,7 +297,7 @@ mod tests {
         );
         assert_eq!(error_of_read(dir, "pipe"), "is not a regular file");
         assert_eq!(error_of_read(dir, "within"), "is not a regular file");
-        assert_eq!(error_of_read(dir, "large"), "has more than 1 MiB, the limit for such files");
+        assert_eq!(error_of_read(dir, "large"), "is larger than 1 MiB, the limit for such files");
         for name in ["../file", "/etc/passwd", "", "within/../../file"] {
             assert_eq!(error_of_read(dir, name), "points outside its directory", "{name}");
         }
@@ -319,7 +318,7 @@ mod tests {
     proptest! {
         #[test]
         fn from_json_keeps_strings_on_one_line_and_harmless(name: String, text: String, plain in "[ -~é✓]*") {
-            // In a separate object, because a random name may equal any other key.
+            // The random name is in a separate object, because it may equal any other key.
             let written = json!({ "named": { &name: [text] }, "plain": plain, "scenario_text": text, "n": 1.5 });
             for json in [written.to_string(), serde_json::to_string_pretty(&written).unwrap()] {
                 let read: serde_json::Map<String, Value> = from_json(json.as_bytes()).unwrap();
@@ -345,14 +344,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_equal_to_scenario_text_exempts_no_string_from_escaping() {
+    fn only_the_value_of_the_key_scenario_text_is_not_escaped() {
         let json = br#"["scenario_text", "a\nb", "\u009b", "\ud83d\ude00", "\"\\n"]"#;
         let read: Vec<String> = from_json(json).unwrap();
         assert_eq!(read, ["scenario_text", "a\\u{a}b", "\\u{9b}", "😀", "\"\\n"]);
     }
 
     #[test]
-    fn create_replaces_a_link_and_leaves_its_target_untouched() {
+    fn replaced_link_leaves_its_target_untouched() {
         let place = tempfile::tempdir().unwrap();
         let (link, far) = (place.path().join("link"), place.path().join("far"));
         std::fs::write(&far, "precious").unwrap();
@@ -369,6 +368,6 @@ mod tests {
     #[test]
     fn read_named_reads_a_device_up_to_the_bound() {
         let error = read_named(Path::new("/dev/zero"), MIB).unwrap_err().to_string();
-        assert_eq!(error, "has more than 1 MiB, the limit for such files");
+        assert_eq!(error, "is larger than 1 MiB, the limit for such files");
     }
 }

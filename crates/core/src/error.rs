@@ -1,10 +1,10 @@
-//! Failure of a command, and its exit code.
+//! Errors of commands, and their exit codes.
 
 use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Wrong command line or scenario; nothing was started. Exit code 2.
+    /// Invalid command line or scenario; nothing was started. Exit code 2.
     #[error("{0}")]
     Usage(String),
     /// Environment failure: no ZooKeeper, cannot connect, ensemble lost, disk full. Exit code 3.
@@ -32,7 +32,7 @@ impl Error {
         move |error| Self::environment(format!("cannot {what} {}: {error}", path.display()))
     }
 
-    /// The same error with `what: ` in front of its message.
+    /// Adds `what: ` in front of the message.
     pub fn about(self, what: &str) -> Self {
         match self {
             Self::Usage(why) => Self::Usage(format!("{what}: {why}")),
@@ -73,14 +73,17 @@ pub enum Exit {
 impl Exit {
     /// Every exit code with its description for the documentation.
     pub const ALL: [(Exit, &'static str); 6] = [
-        (Exit::Held, "done, and every lock held"),
-        (Exit::Violated, "a lock let two contenders in at once, a gate failed, or something got slower"),
-        (Exit::Usage, "wrong usage or a bad scenario; nothing was started"),
+        (Exit::Held, "done, and every verdict is held"),
+        (
+            Exit::Violated,
+            "two holders at once, a stuck contender, a failed gate, or a regression in a comparison",
+        ),
+        (Exit::Usage, "invalid usage or scenario; nothing was started"),
         (Exit::Environment, "no ZooKeeper, no connection, or the ensemble was lost"),
         (
             Exit::Unknown,
             "not enough evidence for a verdict: a partial or invalid run, or an undecided gate or comparison",
         ),
-        (Exit::Interrupted, "interrupted; what was measured was kept and marked partial"),
+        (Exit::Interrupted, "interrupted; the results so far were kept and marked partial"),
     ];
 }

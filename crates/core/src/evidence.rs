@@ -1,7 +1,7 @@
 //! How much evidence a verdict of *held* needs, and which error rate a given amount of evidence excludes.
 //!
-//! A lock that errs independently at a share r of its acquisitions escapes n checks with probability at most
-//! exp(-rn). If each acquisition is checked for its whole wait, the exact value is (1-r)^n. The bound
+//! A lock that errs independently with probability r per acquisition escapes n checks with probability at
+//! most exp(-rn). If each acquisition is checked for its whole wait, the exact value is (1-r)^n. The bound
 //! exp(-rn) also holds when some acquisitions are only checked for a part of their wait; (1-r)^n does not.
 
 use std::fmt;
@@ -10,7 +10,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Required evidence: a lock that errs at `percent` of its acquisitions must be caught with this probability.
+/// Required evidence: the probability with which a lock that errs at `percent` of its acquisitions must be
+/// caught.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -19,12 +20,12 @@ pub struct Sensitivity {
     percent: f64,
 }
 
-/// Detection probability of the error rates that are printed.
+/// Detection probability for printed error rates.
 const SHOWN: f64 = 0.95;
 const PERCENT: std::ops::RangeInclusive<f64> = 1e-4..=100.0;
 
 impl Sensitivity {
-    /// Requirement for *held* by default: a lock that always errs escapes in one of 100 trials.
+    /// Default requirement for *held*: a lock that always errs escapes in one of 100 trials.
     pub const DEFAULT: Self = Self { probability: 0.99, percent: 100.0 };
 
     /// Number of acquisitions that must be checked; at least 1.
@@ -40,7 +41,7 @@ impl Sensitivity {
         checked >= self.acquisitions()
     }
 
-    /// The stricter requirement of the two.
+    /// The stricter of the two requirements.
     pub fn max(self, other: Self) -> Self {
         if other.acquisitions() > self.acquisitions() { other } else { self }
     }
@@ -52,13 +53,13 @@ impl Default for Sensitivity {
     }
 }
 
-/// The exponent rn at which an error is caught with that probability.
+/// The value of rn at which a lock is caught with this probability.
 fn exponent(probability: f64) -> f64 {
     -(-probability).ln_1p()
 }
 
 /// Smallest error rate that `checked` acquisitions would have revealed with probability 0.95. `None` if even
-/// a lock that errs at each of them may have escaped.
+/// a lock that errs at every acquisition may have escaped.
 pub fn smallest_rate(checked: u64) -> Option<f64> {
     Some(exponent(SHOWN) / checked as f64).filter(|rate| *rate <= 1.0)
 }
@@ -138,7 +139,7 @@ mod tests {
     fn held_needs_five_acquisitions_by_default() {
         assert_eq!(Sensitivity::DEFAULT.acquisitions(), 5);
         assert_eq!([needs("0.99@100%"), needs("0.999@100%")], [5, 7]);
-        assert_eq!([needs("0.5@100%"), needs("0.01@100%")], [1, 1], "never none");
+        assert_eq!([needs("0.5@100%"), needs("0.01@100%")], [1, 1], "at least one");
         assert_eq!([needs("0.95@1%"), needs("0.99@1%"), needs("0.99 @ 0.1 %")], [300, 461, 4_606]);
     }
 
@@ -185,10 +186,8 @@ mod tests {
     }
 
     proptest! {
-        /// Catching probability is at least the stated one, however the checked shares of the waits are
-        /// distributed.
         #[test]
-        fn the_stated_probability_holds_for_any_shares(
+        fn stated_probability_holds_for_any_distribution_of_checked_shares(
             shares in prop::collection::vec(0.0..=1.0_f64, 1..400),
             percent in 0.1..=100.0_f64,
         ) {

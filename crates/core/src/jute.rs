@@ -1,5 +1,5 @@
-//! The part of ZooKeeper's serialisation that the suite reads: consecutive big-endian fields; strings and
-//! buffers are preceded by their length (Jute's `BinaryInputArchive`).
+//! Reader for ZooKeeper's serialisation (Jute's `BinaryInputArchive`): consecutive big-endian fields. Strings
+//! and buffers are preceded by their length.
 
 /// Reads fields from the start of the remaining bytes. Every method returns `None` if too few bytes remain.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ impl<'a> Reader<'a> {
         Some(self.bytes(1)? != [0])
     }
 
-    /// Bytes preceded by their length. A negative length stands for a null buffer and also gives `None`.
+    /// Bytes preceded by their length; `None` also for a null buffer, which has a negative length.
     pub fn buffer(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.int()?).ok()?;
         self.bytes(length)
@@ -52,13 +52,13 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Opcode of the next part of a multi; `Some(None)` at the end of the list.
+    /// Opcode of the next part of a multi; `Some(None)` at the end of the multi.
     pub fn part(&mut self) -> Option<Option<i32>> {
         let (opcode, ends, _error) = (self.int()?, self.bool()?, self.int()?);
         Some((!ends).then_some(opcode))
     }
 
-    /// Skips the rest of a multi's part, after its path.
+    /// Skips the fields after the path in a part of a multi.
     pub fn skip_part(&mut self, opcode: i32) -> Option<()> {
         match opcode {
             1 | 15 | 19 | 21 => {
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Paths of created nodes in the order of the creates, read from the body of a reply to a request with this opcode; `None` if
+    /// Paths of created nodes, in order, from the body of a reply to a request with this opcode. `None` if
     /// they cannot be read.
     pub fn created(&mut self, opcode: i32) -> Option<Vec<String>> {
         const STAT: usize = 68;

@@ -1,4 +1,4 @@
-//! Locks a mutex even if it is poisoned: the data it guards here is consistent after each change.
+//! Locks a mutex even if it is poisoned: its data are consistent after every change.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,13 +1,13 @@
-//! A ring of slots whose memory grows with the slots in use.
+//! A ring of slots that allocates memory as slots are used.
 
 use std::sync::OnceLock;
 
 /// Number of slots in the first segment.
 const FIRST: usize = 8;
 
-/// Slots by number, modulo the ring's size. Segments are allocated at the first write to one of their slots,
-/// each as large as all before it together. A lock that is released ten times allocates 16 slots, not
-/// thousands. Reading does not allocate.
+/// Slots by number, modulo the ring's size. A segment is allocated at the first write to one of its slots,
+/// and is as large as all earlier segments together. A lock that is released ten times allocates 16 slots,
+/// not thousands. Reading does not allocate.
 #[derive(Debug)]
 pub struct Ring<T> {
     size: usize,
@@ -15,7 +15,6 @@ pub struct Ring<T> {
     rest: OnceLock<Box<[Segment<T>]>>,
 }
 
-/// Slots that are allocated at the first write to one of them.
 type Segment<T> = OnceLock<Box<[T]>>;
 
 impl<T: Default> Ring<T> {
@@ -25,7 +24,7 @@ impl<T: Default> Ring<T> {
         Self { size, first: OnceLock::new(), rest: OnceLock::new() }
     }
 
-    /// The slot, if its segment was allocated.
+    /// The slot; `None` if it was not allocated.
     pub fn get(&self, number: i64) -> Option<&T> {
         match self.position(number) {
             Position::First(at) => self.first.get()?.get(at),
@@ -33,7 +32,7 @@ impl<T: Default> Ring<T> {
         }
     }
 
-    /// The slot, allocated if missing.
+    /// The slot, which is allocated if missing.
     pub fn slot(&self, number: i64) -> &T {
         let of = |count| (0..count).map(|_| T::default()).collect();
         match self.position(number) {
@@ -57,7 +56,7 @@ impl<T: Default> Ring<T> {
 
 enum Position {
     First(usize),
-    /// Segment after the first, and slot in that segment.
+    /// Index of a segment after the first, and index of a slot in that segment.
     Rest(usize, usize),
 }
 
@@ -78,7 +77,7 @@ mod tests {
     fn slots_are_allocated_at_their_first_write() {
         let ring: Ring<AtomicI64> = Ring::of(1 << 14);
         assert!(ring.get(0).is_none() && ring.get(16_383).is_none());
-        assert_eq!(slots_made(&ring), 0, "reading makes no slot");
+        assert_eq!(slots_made(&ring), 0, "reading allocates no slots");
         for number in 0..10 {
             ring.slot(number);
         }
@@ -91,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_share_a_slot_only_if_congruent_modulo_the_size(
+        fn numbers_share_a_slot_only_if_equal_modulo_the_size(
             size in 1_usize..5_000, one: i64, other: i64, near in -20_000_i64..20_000,
         ) {
             let ring: Ring<AtomicI64> = Ring::of(size);

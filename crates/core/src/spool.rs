@@ -1,8 +1,8 @@
-//! External sorting: records that may exceed memory, kept in key order. A few records stay in memory; more go
-//! to unnamed files.
+//! External sorting of records that may not fit into memory. Few records stay in memory; more go to unnamed
+//! files.
 //!
 //! Records arrive one by one. Every [`RUN`] records are sorted and written as a *run*, and the runs are
-//! merged while reading. A file disappears with its owner, however the process ends. The sort is stable:
+//! merged while reading. A file disappears with its owner, even if the process is killed. The sort is stable:
 //! records with the same key keep their order of arrival.
 
 use std::cmp::Reverse;
@@ -22,7 +22,7 @@ use crate::locked::locked;
 
 /// Number of records sorted at once in memory. Small in this crate's tests, so that they use the disk.
 pub const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
-/// Number of runs that are merged into a longer one.
+/// Number of runs merged into a longer run.
 const RUNS: usize = 64;
 /// Approximate number of bytes read at once.
 const BLOCK: usize = 32 * 1024;
@@ -35,7 +35,7 @@ pub struct Sorter<T, K> {
     directory: PathBuf,
     key: fn(&T) -> K,
     fresh: Vec<T>,
-    /// Runs of equal length, then the longer runs merged from them. The last level has the oldest records.
+    /// Each level has longer and older runs than the previous level, from which they were merged.
     levels: Vec<Level<T>>,
 }
 
@@ -54,7 +54,7 @@ struct SpoolBlock<T> {
 }
 
 impl<T: Record, K: Ord> Sorter<T, K> {
-    /// An empty sorter; records that do not fit into memory go to `directory`.
+    /// An empty sorter, which writes records that do not fit into memory to `directory`.
     pub fn by(key: fn(&T) -> K, directory: &Path) -> Self {
         Self { directory: directory.to_owned(), key, fresh: Vec::new(), levels: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl<T: Record, K: Ord> Sorter<T, K> {
         self.fresh.sort_by_key(self.key);
         let fresh = std::mem::take(&mut self.fresh);
         self.write(0, fresh.iter().cloned().map(Ok))?;
-        // The allocation is reused.
+        // Reuse the allocation.
         self.fresh = fresh;
         self.fresh.clear();
         let mut level = 0;
@@ -219,7 +219,7 @@ pub struct Merge<'a, T, K> {
     cursors: Vec<Cursor<'a, T>>,
     /// Next record of each run, if any.
     next: Vec<Option<T>>,
-    /// Keys of these records with the number of their run. Between equal keys, the older run comes first.
+    /// Key and run of each next record. Among equal keys, the older run comes first.
     heads: BinaryHeap<Reverse<(K, usize)>>,
 }
 
@@ -251,21 +251,21 @@ impl<T: Record, K: Ord> Iterator for Merge<'_, T, K> {
     }
 }
 
-/// Values by number, for random access: cheap if successive look-ups are near each other.
+/// Values by number, for random access. Lookups of nearby numbers are cheap.
 #[derive(Clone)]
 pub struct SpooledTable<V>(Arc<Mutex<Lookup<V>>>);
 
 struct Lookup<V> {
     file: Option<Arc<File>>,
     blocks: Vec<SpoolBlock<(i64, V)>>,
-    /// Recently read blocks, the latest at the end.
+    /// Recently read blocks, the latest last.
     read: Vec<(usize, Vec<(i64, V)>)>,
 }
 
 const BLOCKS_KEPT: usize = 64;
 
 impl<V: Record> SpooledTable<V> {
-    /// The table of these values. The first of several values with the same number wins.
+    /// Builds the table; the first of several values with the same number counts.
     pub fn of(sorted: &Sorted<(i64, V), i64>, directory: &Path) -> io::Result<Self> {
         if sorted.0.levels.is_empty() {
             return Ok(Self::in_memory(sorted.0.fresh.clone()));
@@ -289,7 +289,8 @@ impl<V: Record> SpooledTable<V> {
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
         let mut lookup = locked(&self.0);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);
-        // The first record with that number may be at the start of the next block, or in the previous block.
+        // The first record with this number is in the block before `behind`, or at the start of block
+        // `behind`.
         for place in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
             if place < lookup.blocks.len()
                 && let records = lookup.block(place)?
@@ -366,7 +367,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sorter_on_disk_equals_a_sort_in_memory(
+        fn sorter_on_disk_returns_the_order_of_a_sort_in_memory(
             numbers in prop::collection::vec(0..50_i64, 0..1_500),
         ) {
             let directory = tempfile::tempdir().unwrap();
@@ -377,7 +378,7 @@ mod tests {
             }
             let sorted = sorter.finish();
             prop_assert_eq!(&sorted, &Sorted::of(|(number, _)| *number, numbered.clone()));
-            // A look-up finds the first record of each number
+            // A lookup finds the first record of each number
             let table = SpooledTable::of(&sorted, directory.path()).unwrap();
             for number in -1..51 {
                 let first = numbered.iter().find(|(other, _)| *other == number).map(|(_, place)| *place);
@@ -388,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_table_is_searched_by_block() {
+    fn lookups_find_values_in_a_table_of_many_blocks() {
         let directory = tempfile::tempdir().unwrap();
         let mut sorter = Sorter::by(|(number, _): &(i64, String)| *number, directory.path());
         let count = 200_000;

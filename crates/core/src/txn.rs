@@ -1,8 +1,9 @@
-//! Records of ZooKeeper's transaction logs. Every reader of logs in the workspace uses this one.
+//! Parser for ZooKeeper's transaction logs, shared by all readers in the workspace.
 //!
-//! Format: `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body and an end mark; zeros fill the
-//! file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`. A failed multi is logged, too,
-//! with its first operations intact. The end of a session lists its nodes only since 3.6.0, and not with
+//! Format: `FileTxnLog`, with magic `ZKLG` and version 2. A record consists of a checksum, a length, a
+//! header, a body and an end mark; zeros fill the file. Types are in `ZooDefs.OpCode`, bodies in
+//! `zookeeper.jute`, package `org.apache.zookeeper.txn`. A failed multi is logged, too, with its first
+//! operations intact. The end of a session lists its nodes since 3.6.0, unless
 //! `zookeeper.closeSessionTxn.enabled=false`.
 
 use serde::{Deserialize, Serialize};
@@ -26,11 +27,11 @@ pub const CREATE_SESSION: i32 = -10;
 pub const CLOSE_SESSION: i32 = -11;
 pub const ERROR: i32 = -1;
 
-/// Length of checksum and length, which precede a payload.
+/// Length of the two fields before a payload: its checksum and its length.
 pub const FRAME: usize = 12;
 /// Length of a transaction's header.
 const TRANSACTION: usize = 32;
-/// Largest length of a record. Servers accept requests of 1 MiB, or of `jute.maxbuffer` if that is raised.
+/// Maximum length of a record. By default, servers accept requests of 1 MiB (`jute.maxbuffer`).
 const LARGEST: usize = 64 << 20;
 /// Bytes of the digest that follows most bodies since 3.6.0.
 const DIGEST: usize = 12;
@@ -43,11 +44,11 @@ pub enum Happened {
     Deleted,
 }
 
-/// A transaction as in the log.
+/// A logged transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     pub session: i64,
-    /// The client's number of the request, which reads consume, too.
+    /// The client's number for the request; reads are numbered, too.
     pub cxid: i32,
     pub zxid: i64,
     /// Time of the proposal, in ms since 1970 by the leader's wall clock.
@@ -66,24 +67,24 @@ pub struct Change<'a> {
     pub ephemeral: bool,
 }
 
-/// The beginning of the unread part of a log.
+/// Content at the start of the unread part of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found<'a> {
     Record {
         record: Record<'a>,
-        /// Length in the log.
+        /// Length of the record in the log.
         length: usize,
-        /// Whether the end mark is right.
+        /// Whether the end mark is correct.
         is_marked: bool,
     },
     /// Zeros, which fill the file after the last record.
     End,
-    /// The beginning of a record of this length.
+    /// The start of a record of this length.
     Incomplete(usize),
     Damaged,
 }
 
-/// Checks whether a log begins as one of ZooKeeper's. `None` if it is still empty.
+/// Checks a log's magic number. `None` if the header is incomplete.
 pub fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     match log.get(..MAGIC.len()) {
         None | Some([0, 0, 0, 0]) => Ok(None),
@@ -92,8 +93,8 @@ pub fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     }
 }
 
-/// Finds out what the unread part of a log begins with. An unfinished record, or a record whose server was killed while
-/// writing it, is incomplete or damaged. Servers stop reading there.
+/// Parses the start of the unread part of a log. A record that is still being written, or whose server was
+/// killed meanwhile, is incomplete or damaged. Servers stop reading there.
 pub fn look(log: &[u8]) -> Found<'_> {
     let mut fields = Reader(log);
     let (Some(checksum), Some(length)) = (fields.long(), fields.int()) else {
@@ -124,9 +125,9 @@ pub fn next(log: &[u8]) -> Option<(Record<'_>, usize)> {
     }
 }
 
-/// Position of the first undamaged record at or after `from`, if there is one within these bytes.
+/// Position of the first intact record at or after `from`, if any.
 pub fn resume(log: &[u8], from: usize) -> Option<usize> {
-    // Limits the time for a file in which every byte looks like the beginning of a long record.
+    // Limits the time if every byte looks like the start of a long record.
     let mut budget = RESUMES_WITHIN;
     for at in from..log.len() {
         let Some(length) = seemingly_complete(&log[at..]) else { continue };
@@ -138,10 +139,10 @@ pub fn resume(log: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Bytes whose checksums are compared in search of a record.
+/// Maximum number of bytes to checksum in search of a record.
 const RESUMES_WITHIN: usize = 1 << 28;
 
-/// Length of what may be a complete record: its checksum fits 32 bits, and the end mark is in place.
+/// Length of a possible record: its checksum fits 32 bits, and the end mark is in place.
 fn seemingly_complete(log: &[u8]) -> Option<usize> {
     let mut fields = Reader(log);
     if fields.int()? != 0 {
@@ -153,7 +154,7 @@ fn seemingly_complete(log: &[u8]) -> Option<usize> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the payload of a record. `None` if it is too short.
+    /// Parses the payload of a record; `None` if it is too short.
     pub fn of(payload: &'a [u8]) -> Option<Self> {
         let mut fields = Reader(payload);
         Some(Self {
@@ -166,7 +167,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Whether the transaction ended its session, and so deleted the session's ephemeral nodes, listed or not.
+    /// Whether the transaction ended its session, which deletes the session's ephemeral nodes, listed or not.
     pub fn ends_session(&self) -> bool {
         self.kind == CLOSE_SESSION
     }
@@ -176,13 +177,13 @@ impl<'a> Record<'a> {
         (self.kind == ERROR).then(|| Reader(self.body).int()).flatten()
     }
 
-    /// Timeout in ms of the session that the transaction began.
+    /// Timeout in ms of the session that the transaction created.
     pub fn session_timeout(&self) -> Option<i32> {
         (self.kind == CREATE_SESSION).then(|| Reader(self.body).int()).flatten()
     }
 
-    /// Passes its changes to `note`. A failed multi changes nothing. A body that does not match its kind counts as far
-    /// as it is readable.
+    /// Passes each change to `note`. A failed multi changes nothing. A malformed body yields the changes
+    /// before the first error.
     pub fn changes(&self, note: &mut dyn FnMut(Change<'a>)) {
         let _ = changes(self.kind, Reader(self.body), note);
     }
@@ -218,17 +219,17 @@ fn changes<'a>(kind: i32, mut fields: Reader<'a>, note: &mut dyn FnMut(Change<'a
     Some(())
 }
 
-/// Reads the fields after a create's path: data, ACLs, and whether the node is ephemeral.
+/// Whether a created node is ephemeral, from the fields after its path.
 fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
     fields.skip_data_and_acls()?;
     fields.bool()
 }
 
-/// Returns whether the body of a session's end begins with paths: it may be empty or a digest alone.
+/// Whether the body of a session's end lists paths. It may also be empty or consist of a digest.
 fn lists_paths(mut fields: Reader<'_>) -> bool {
     match fields.0.len() {
         0 => false,
-        // A list of one four-byte path is as long; a digest begins with a version above 1.
+        // A list of one four-byte path has the same length, but a digest begins with a version above 1.
         DIGEST => fields.int() == Some(1) && fields.int() == Some(4),
         _ => true,
     }
@@ -240,13 +241,13 @@ fn parts<'a>(mut fields: Reader<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
     (0..count).map_while(move |_| Some((fields.int()?, fields.buffer()?)))
 }
 
-/// The bytes of a buffer in a body: its length and contents.
+/// Serializes a buffer: its length and its contents.
 pub fn buffer(bytes: &[u8]) -> Vec<u8> {
     let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
     [&length.to_be_bytes()[..], bytes].concat()
 }
 
-/// The bytes of a record with that header and body, as servers write it.
+/// Serializes a record with this header and body, as servers write it.
 pub fn written(header: Record<'_>, body: &[u8]) -> Vec<u8> {
     let fields = [
         &header.session.to_be_bytes()[..],
@@ -261,7 +262,7 @@ pub fn written(header: Record<'_>, body: &[u8]) -> Vec<u8> {
     [&checksum[..], &buffer(&payload), &[END_MARK]].concat()
 }
 
-/// Header of a transaction, without its body.
+/// A record with these fields and an empty body.
 pub fn header(session: i64, cxid: i32, zxid: i64, at_ms: i64, kind: i32) -> Record<'static> {
     Record { session, cxid, zxid, at_ms, kind, body: &[] }
 }
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn records_end_at_zeros_and_an_incomplete_one_states_its_length() {
+    fn look_finds_the_end_of_a_log_and_the_length_of_an_incomplete_record() {
         let log = [delete(1), vec![0; 64]].concat();
         let Found::Record { record, length, is_marked } = look(&log) else { panic!("no record") };
         assert_eq!((record.zxid, record.session, length, is_marked), (1, 7, delete(1).len(), true));
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_resumes_at_the_record_after_any_flipped_bit() {
+    fn resume_finds_the_next_record_after_a_flipped_bit() {
         let (first, second) = (delete(1), delete(2));
         for bit in 0..8 * first.len() {
             let mut log = [first.clone(), second.clone()].concat();
@@ -310,7 +311,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bodies_never_panic(body in proptest::collection::vec(any::<u8>(), 0..200), kind in -12..25_i32) {
+        fn changes_never_panics_on_arbitrary_bodies(body in proptest::collection::vec(any::<u8>(), 0..200), kind in -12..25_i32) {
             let log = written(header(1, 1, 1, 1, kind), &body);
             let (record, _) = next(&log).unwrap();
             record.changes(&mut |_| {});

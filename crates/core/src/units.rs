@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Parses a duration such as `20ms`, `1s` or `1m 30s`.
-///
-/// A bare number is refused, because its unit would be a guess; only `0` needs none.
+/// Parses a duration such as `20ms`, `1s` or `1m 30s`. A number without a unit is refused, except `0`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     if trimmed == "0" {
@@ -29,7 +27,7 @@ pub fn whole_seconds(time: Duration) -> String {
     format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
 }
 
-/// Prints microseconds with a unit that suits three significant digits.
+/// Formats microseconds with three significant digits and a suitable unit.
 pub fn format_micros(us: u64) -> String {
     let value = us as f64;
     match us {
@@ -40,7 +38,8 @@ pub fn format_micros(us: u64) -> String {
     }
 }
 
-/// External text for messages: terminal control characters are escaped, and at most `most` characters remain.
+/// Formats external text for messages: control characters are escaped, and at most `most` characters are
+/// kept.
 pub fn shown(text: &str, most: usize) -> String {
     // `nth` stops early if the text is very long.
     if text.chars().nth(most).is_none() {
@@ -53,8 +52,8 @@ pub fn one_line(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
-/// External text with its lines and tabs kept and other control characters escaped. The fast path is for
-/// server replies, which arrive many times a second and are plain ASCII.
+/// Escapes control characters in external text, except newlines and tabs. The fast path is for server
+/// replies, which are frequent and plain ASCII.
 pub fn harmless_lines(text: String) -> String {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
         return text;
@@ -74,7 +73,7 @@ pub fn is_harmless(c: char) -> bool {
     !c.is_control() && !turns
 }
 
-/// Prints a number with three significant digits, and whole numbers from 100 in full.
+/// Formats a number with three significant digits, or as a whole number from 100 up.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 99.95 => 0,
@@ -87,7 +86,7 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// The value with a `≥` in front if it is only a lower bound: `≥ 3 ms`.
+/// The value, with a `≥` in front if it is a lower bound: `≥ 3 ms`.
 pub fn at_least(shown: String, is_bound: bool) -> String {
     if is_bound { format!("≥ {shown}") } else { shown }
 }
@@ -117,7 +116,7 @@ pub fn contenders(count: usize) -> String {
     counted(count, "contender", "contenders")
 }
 
-/// A combination as shown in messages: `baton, 20 contenders`.
+/// A strategy and its number of contenders, as shown in messages: `baton, 20 contenders`.
 pub fn cell_name(strategy: &str, count: usize) -> String {
     format!("{strategy}, {}", contenders(count))
 }
@@ -177,7 +176,7 @@ pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<
     groups
 }
 
-/// Growth over a day at a rate per second, with three significant digits: `4,320,000`.
+/// Total per day at a rate per second, with three significant digits: `4,320,000`.
 pub fn a_day(per_s: f64) -> String {
     let a_day = per_s * 86_400.0;
     let scale = 10_f64.powi((a_day.abs().max(1.0).log10().floor() as i32 - 2).max(0));
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_per_day_are_rounded_and_have_grouped_digits() {
+    fn a_day_rounds_counts_and_groups_their_digits() {
         assert_eq!([0.0, 0.001, 1.0, 50.0].map(a_day), ["0", "86", "86,400", "4,320,000"]);
         assert_eq!(a_day(123.456), "10,700,000");
     }

@@ -16,7 +16,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict as a word: `held`, `violated` or `unknown`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -25,7 +24,7 @@ impl Verdict {
         }
     }
 
-    /// Why the verdict is not `held`; empty if it is.
+    /// Reasons for a verdict other than `held`; otherwise empty.
     pub fn reasons(&self) -> &[String] {
         match self {
             Self::Held => &[],
@@ -33,7 +32,7 @@ impl Verdict {
         }
     }
 
-    /// The first reason and the number of further ones, in one sentence without a full stop.
+    /// The first reason and the number of further reasons, in one sentence without a full stop.
     pub fn why(&self) -> Option<String> {
         let (first, more) = self.reasons().split_first()?;
         Some(match more.len() {
@@ -83,7 +82,7 @@ impl Verdict {
 /// A verdict as stored in files.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct InFile {
-    /// Verdict as a word.
+    /// The verdict: `held`, `violated` or `unknown`.
     verdict: Word,
     /// Reasons for a verdict other than `held`; otherwise empty.
     reasons: Vec<String>,

@@ -1,6 +1,6 @@
-//! Enums whose variants have words.
+//! Enums with a text for each variant.
 
-/// Defines an enum, `ALL` of its variants in order, and a method that returns the word of a variant.
+/// Defines an enum, the list `ALL` of its variants in order, and a method that returns a variant's text.
 #[macro_export]
 macro_rules! worded {
     (

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use zklockbench_zk::admin;
 
-/// Connections to an ensemble's servers other than those of the run.
+/// Connections of other clients to an ensemble's servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OtherClients {
     Connected(u64),
@@ -15,11 +15,11 @@ pub enum OtherClients {
 }
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Readings per server. The lowest one counts, because monitors connect only for a moment.
+/// Readings per server. The lowest one counts, because monitors connect only briefly.
 const READINGS: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Counts the connections to these servers; call before the run opens any.
+/// Counts the connections to these servers. Call it before the run opens any.
 pub async fn other_clients(addresses: &[String]) -> OtherClients {
     let counts = join_all(addresses.iter().map(|address| least_connections(address))).await;
     match counts.into_iter().sum::<Result<u64, String>>() {
@@ -36,9 +36,10 @@ async fn least_connections(address: &str) -> Result<u64, String> {
         }
         let srvr = admin::srvr(address, PATIENCE).await.map_err(|error| format!("{address}: {error}"))?;
         let connections = srvr.and_then(|srvr| srvr.connections);
-        // Servers count the connection of `srvr` itself.
-        least =
-            least.min(connections.ok_or_else(|| format!("{address} reports no count"))?.saturating_sub(1));
+        // The count includes the connection of `srvr` itself.
+        least = least.min(
+            connections.ok_or_else(|| format!("{address} reports no connection count"))?.saturating_sub(1),
+        );
         if least == 0 {
             break;
         }
@@ -52,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts a server that reports these connection counts, one after the other.
+    /// Starts a server that reports these connection counts, one per query.
     async fn server(counts: &'static [u64]) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_of_monitors_are_not_counted() {
+    async fn brief_connections_are_not_counted() {
         let servers = [server(&[5, 4, 6]).await, server(&[1]).await, server(&[3, 1]).await];
         assert_eq!(other_clients(&servers).await, OtherClients::Connected(3));
     }
@@ -77,7 +78,7 @@ mod tests {
     #[tokio::test]
     async fn count_is_unknown_when_a_server_does_not_answer() {
         let servers = [server(&[1]).await, "127.0.0.1:1".to_owned()];
-        let OtherClients::Unknown(why) = other_clients(&servers).await else { panic!("known") };
+        let OtherClients::Unknown(why) = other_clients(&servers).await else { panic!("the count is known") };
         assert!(why.starts_with("127.0.0.1:1: "), "{why}");
     }
 }

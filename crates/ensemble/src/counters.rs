@@ -1,9 +1,9 @@
-//! Raises the sequence counters of directories in the stored data of servers that are down.
+//! Raises the sequence counters of directories in the stored data of stopped servers.
 //!
 //! A logged create carries its directory's counter (`CreateTxn.parentCVersion`), and a server restores the
-//! counter when it replays its log. So `raise` appends a log to the server with the newest transaction: one
-//! create and delete per directory. That server must be started first, so that it is elected and the others
-//! fetch these transactions.
+//! counter when it replays its log. `raise` adds a log with one create and one delete per directory to the
+//! server with the newest transaction. This server must be started first, so that it is elected and the
+//! others fetch these transactions.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ const VERSION: i32 = 2;
 /// Permission bits of `ZooDefs.Perms.ALL`.
 const ALL: i32 = 31;
 
-/// Sets the counters of these directories to `number`, which the next sequential child gets; never lowers
-/// them. Returns the number (from 1) of the server whose data were changed.
+/// Raises the counters of these directories to `number`, the number of the next sequential child; never
+/// lowers them. Returns the number (from 1) of the server whose data were changed.
 pub fn raise(data: &[PathBuf], directories: &[String], number: i32) -> io::Result<usize> {
     let mut newest: Option<(i64, &PathBuf, usize)> = None;
     for (data, server) in data.iter().zip(1..) {
@@ -30,7 +30,7 @@ pub fn raise(data: &[PathBuf], directories: &[String], number: i32) -> io::Resul
         }
     }
     let (last, data, server) =
-        newest.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no server's data"))?;
+        newest.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no server has data"))?;
     std::fs::write(stored(data).join(format!("log.{:x}", last + 1)), log(last + 1, directories, number))?;
     Ok(server)
 }
@@ -144,6 +144,6 @@ mod tests {
             .collect();
         assert_eq!(raise(&data, &["/l".into()], 7).unwrap(), 2);
         assert_eq!(last_zxid(&data[1]).unwrap(), 11);
-        assert_eq!(raise(&data, &["/l".into()], 9).unwrap(), 2, "it is the newest again");
+        assert_eq!(raise(&data, &["/l".into()], 9).unwrap(), 2, "server 2 has the newest transaction again");
     }
 }

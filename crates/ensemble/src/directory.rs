@@ -1,7 +1,6 @@
 //! The data directory of a local ensemble, locked while its owner lives and removed afterwards.
 //!
-//! A killed runner can't remove its directory, so the next runner does: a directory whose lock is free has no
-//! owner.
+//! The next run removes the directory of a killed run: a directory whose lock is free has no owner.
 
 use std::fs::File;
 use std::io;
@@ -27,8 +26,8 @@ pub struct EnsembleDir {
 }
 
 impl EnsembleDir {
-    /// Creates a directory below `parent` (default: the system's directory for temporary files), after
-    /// removing those whose owners are gone. `parent` must exist, because no later step would remove it.
+    /// Creates a directory below `parent` (by default, the system's temporary directory), and removes
+    /// directories whose owners are gone. `parent` must exist, because it would not be removed afterwards.
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
@@ -88,7 +87,7 @@ impl Drop for EnsembleDir {
     }
 }
 
-/// Checks that [`EnsembleDir::leave`] left this directory, or that it is gone, so that deleting it deletes nothing else.
+/// Checks that [`EnsembleDir::leave`] left this directory, or that it no longer exists.
 pub fn check_left(directory: &Path) -> Result<(), String> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     if !directory.is_absolute() || !name.starts_with(PREFIX) {
@@ -98,7 +97,7 @@ pub fn check_left(directory: &Path) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.to_string()),
         Ok(found) if !found.is_dir() => Err("it is not a directory".into()),
-        Ok(_) if !directory.join(KEPT).is_file() => Err(format!("the file `{KEPT}` is not in it")),
+        Ok(_) if !directory.join(KEPT).is_file() => Err(format!("it does not contain the file `{KEPT}`")),
         Ok(_) => Ok(()),
     }
 }
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn unwritable_parent_is_an_error_that_names_it() {
+    fn error_names_an_unwritable_parent() {
         let message = EnsembleDir::create(Some(Path::new("/proc"))).unwrap_err().to_string();
         assert!(message.contains("in /proc: ") && message.contains("--data-dir"), "{message}");
     }
@@ -228,7 +227,7 @@ mod tests {
 ";
 
     #[test]
-    fn longest_mount_point_above_the_path_counts() {
+    fn file_system_is_that_of_the_longest_matching_mount_point() {
         let kind = |path: &str| file_system(MOUNTS, Path::new(path)).unwrap().0;
         assert_eq!(kind("/dev/shm/zk"), "tmpfs");
         assert_eq!(kind("/dev/shmutter"), "ext4");

@@ -1,7 +1,8 @@
-//! An external ensemble: its connect string, and its servers. Faults break them with the user's own commands, such as `ssh zk1
-//! systemctl kill -s KILL zookeeper`, and are verified on the servers' client ports.
+//! An external ensemble: its connect string and its servers. Faults run the user's own commands, such as `ssh
+//! zk1 systemctl kill -s KILL zookeeper`, and are verified on the servers' client ports.
 //!
-//! The commands are in a file named on the command line. Scenarios may come from anywhere, so they contain none.
+//! The commands are read from a file named on the command line, not from scenarios, whose authors may be
+//! untrusted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -27,14 +28,14 @@ pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
     Connect::parse(connect).map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))
 }
 
-/// Checks that a server of the connect string listens.
+/// Checks that at least one server of the connect string listens.
 pub async fn reach_servers(of: &Connect) -> Result<(), Error> {
     reach::listens(&of.addresses)
         .await
         .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", of.text())))
 }
 
-/// Top-level node of a path below the chroot. Servers keep metrics for each top-level node.
+/// Top-level node of a path below the chroot. Servers keep metrics per top-level node.
 pub fn namespace_of(chroot: &str, top: &str) -> String {
     let whole = format!("{chroot}{top}");
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
@@ -60,7 +61,7 @@ impl std::fmt::Display for Action {
 /// Shell command lines for one server.
 type Commands = BTreeMap<Action, String>;
 
-/// The first action that has a command although the action that undoes it has none.
+/// The first action that has a command although the action that reverses it has none; returns both.
 fn without_a_way_back(commands: &Commands) -> Option<(Action, Action)> {
     use Action::{Kill, Pause, Resume, Start, Stop, Wipe};
     let pairs = [(Kill, Start), (Stop, Start), (Wipe, Start), (Pause, Resume)];
@@ -79,13 +80,13 @@ pub struct Hosts {
     addresses: Vec<String>,
     commands: Vec<Commands>,
     paused: Mutex<BTreeSet<usize>>,
-    /// Numbers of the servers that vote, known once all were seen to be healthy.
+    /// Numbers of the voting servers, known once the ensemble was healthy.
     voters: OnceLock<Vec<usize>>,
 }
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
-/// Time limit that is long enough for a running election.
+/// Timeout for a healthy ensemble, long enough for an election in progress.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -124,7 +125,7 @@ impl Hosts {
         })
     }
 
-    /// Checks that the ensemble is healthy; each fault must leave it so.
+    /// Checks that the ensemble is healthy, as it must be again after each fault.
     pub async fn check(&self) -> Result<(), Error> {
         self.is_healthy(HEALTHY_WITHIN).await?;
         let _ = self.voters.set(state::voters(&self.addresses).await);
@@ -187,7 +188,7 @@ impl Processes for Hosts {
         self.voters.get().cloned().unwrap_or_else(|| (1..=self.servers()).collect())
     }
 
-    /// Includes servers that may be down, because only a request shows that.
+    /// Includes servers that may be down, because only a request would show it.
     async fn awake(&self) -> Result<Vec<Numbered>, String> {
         let paused = locked(&self.paused);
         let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
@@ -211,7 +212,7 @@ impl Processes for Hosts {
     }
 
     async fn pause(&self, server: usize) -> Done {
-        // The server is marked before the command runs, so that an interrupted pause is undone, too.
+        // Mark the server before running the command, so that an interrupted pause is undone, too.
         self.holds_still(server, true);
         self.run(Action::Pause, server).await?;
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
@@ -239,7 +240,7 @@ impl Processes for Hosts {
     }
 
     async fn is_running(&self, server: usize) -> bool {
-        // The kernel accepts connections for a stopped process.
+        // A paused process counts as running: the kernel accepts connections for it.
         self.connects(server).await.is_ok()
     }
 
@@ -249,9 +250,9 @@ impl Processes for Hosts {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 Ok(format!("{address} refuses"))
             }
-            // A pod's name disappears with the pod.
+            // The DNS name of a Kubernetes pod disappears with the pod.
             Err(error) if state::is_gone(&error) => Ok(format!("{address} no longer resolves ({error})")),
-            // An unreachable host refuses nothing and looks like a slow host.
+            // An unreachable host looks like a slow one.
             Err(error) => Err(format!("{address}: {error}")),
             Ok(()) => Err(format!("{address} accepts connections")),
         }
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_kept_under_the_first_node_of_the_chroot() {
+    fn namespace_is_the_first_node_of_the_chroot() {
         assert_eq!(namespace_of("", "/zklockbench"), "zklockbench");
         assert_eq!(namespace_of("/some/chroot", "/zklockbench"), "some");
     }
@@ -314,7 +315,7 @@ mod tests {
         assert!(why.contains("`echo no such host >&2; exit 255` (wipe of server 1)"), "{why}");
         assert!(why.contains("255") && why.ends_with("no such host"), "{why}");
         assert_eq!(hosts.wipe(2).await, Err("[hosts.server-2] has no `wipe`".into()));
-        // No server listens on that port, so the server counts as down.
+        // No server listens on this port, so the server counts as down.
         assert!(hosts.is_down(1).await.is_ok());
         let moved = Hosts { addresses: vec!["no..where:2181".into()], ..hosts };
         let down = moved.is_down(1).await.unwrap();
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ensemble_that_cannot_be_shown_healthy_is_not_broken() {
+    async fn faults_are_refused_if_the_ensemble_cannot_be_checked() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addresses = [listener.local_addr().unwrap().to_string()];

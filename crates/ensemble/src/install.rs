@@ -52,8 +52,9 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Finds Java and ZooKeeper. The order is `--zookeeper-home`, `ZOOKEEPER_HOME`, `scripts/install --zookeeper`, Debian's jars,
-    /// Homebrew's. A named home without ZooKeeper is an error: measuring another version instead would mislead.
+    /// Finds Java and ZooKeeper. Searches `--zookeeper-home`, `ZOOKEEPER_HOME`, `scripts/install
+    /// --zookeeper`, Debian's jars and Homebrew's, in this order. A named home without ZooKeeper is an error,
+    /// because measuring another version would mislead.
     pub fn find(places: &Places) -> Result<Self, Error> {
         let java = find_java(places);
         let jars = find_jars(places);
@@ -152,7 +153,7 @@ fn find_java(places: &Places) -> Found<PathBuf> {
     let from_home = places.java_home.iter().map(|home| home.join("bin"));
     let directories: Vec<PathBuf> = from_home.chain(places.path.iter().cloned()).collect();
     let candidates = directories.iter().map(|directory| directory.join("java"));
-    // The stub /usr/bin/java of macOS only points to a download, so Homebrew's Java comes first there.
+    // On macOS, /usr/bin/java is a stub that only offers a download, so Homebrew's Java comes first.
     let brewed =
         [PathBuf::from("/opt/homebrew/opt/openjdk/bin/java"), "/usr/local/opt/openjdk/bin/java".into()];
     let java = brewed.into_iter().filter(|_| cfg!(target_os = "macos")).chain(candidates);
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn installed_release_resolves_to_its_path_and_is_an_error_when_gone() {
+    fn installed_release_is_resolved_and_must_exist() {
         let (root, _) = machine();
         let state = root.path().join("state");
         assert_eq!(installed_below(&state), None);

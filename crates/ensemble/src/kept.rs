@@ -14,7 +14,7 @@ use super::private;
 use super::server::{Lifetime, Server, is_server_of};
 use zklockbench_core::error::Error;
 
-/// Time after which a server that was asked to end is killed.
+/// Time after which a server that ignores SIGTERM is killed.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct KeptEnsemble {
     pub servers: Vec<KeptServer>,
     /// Data directory; removed with the ensemble.
     pub directory: PathBuf,
-    /// Data directory's file system and cost of fsync, see `describe_placement`.
+    /// File system of the data directory and its cost of fsync; see `describe_placement`.
     pub placement: String,
     pub config: Vec<(String, String)>,
     /// Start time (RFC 3339, UTC).
@@ -59,8 +59,7 @@ impl KeptEnsemble {
         serde_json::from_str(&text).map(Some).map_err(|error| about(state, &error))
     }
 
-    /// Starts an ensemble that outlives this process and records it. If the record cannot be saved, ends the
-    /// ensemble.
+    /// Starts an ensemble that outlives this process. Stops the ensemble if its record cannot be saved.
     pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
         let local = Local::start_for(spec, installation, Lifetime::Lasting).await?;
         let kept = Self {
@@ -92,8 +91,7 @@ impl KeptEnsemble {
         own.is_some() && own == directory.canonicalize().ok()
     }
 
-    /// Servers that are alive. A process id may have been reused, so the process must also be this
-    /// directory's server.
+    /// Servers that are alive. The command line is checked, too, because a process ID may have been reused.
     pub fn alive(&self) -> Vec<&KeptServer> {
         let mut system = System::new();
         let pids: Vec<_> = self.servers.iter().map(|server| sysinfo::Pid::from_u32(server.pid)).collect();
@@ -106,15 +104,16 @@ impl KeptEnsemble {
         self.servers.iter().filter(is_ours).collect()
     }
 
-    /// Ends the servers, removes their data and the state file. Returns the number of servers that were alive.
+    /// Stops the servers, and removes their data and the state file. Returns the number of servers stopped.
     ///
-    /// # Errors Fails if the data cannot be removed, or if the directory in the state file is not a kept ensemble's. In the
-    /// latter case nothing is ended or removed and the state file stays.
+    /// # Errors
+    /// If the data cannot be removed, or if the directory in the state file is not a kept ensemble's. In the
+    /// latter case, nothing is stopped or removed.
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
         check_left(&self.directory).map_err(|why| {
             Error::environment(format!(
-                "{}: the data directory that it names, {}, is not that of a kept ensemble: {why}. Nothing \
-                 was stopped or deleted; delete the note if it is wrong",
+                "{}: its data directory {} is not that of a kept ensemble: {why}. Nothing \
+                 was stopped or deleted. If the file is wrong, delete it",
                 state.display(),
                 self.directory.display()
             ))
@@ -202,7 +201,7 @@ mod tests {
     #[test]
     fn reused_process_id_is_not_taken_for_a_server() {
         assert!(of("/nowhere/zklockbench-ensemble-x".into()).alive().is_empty());
-        // A process that only reads one of the server's files is not a server, either.
+        // A process that only reads a server's file is not a server.
         let place = tempfile::tempdir().unwrap();
         let cfg = place.path().join("server-1").join("zoo.cfg");
         std::fs::create_dir(cfg.parent().unwrap()).unwrap();
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_state_file_means_no_ensemble_and_a_broken_one_is_an_error() {
+    fn missing_state_file_means_no_ensemble_and_broken_file_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("ensemble.json");
         assert_eq!(KeptEnsemble::load(&state).unwrap(), None);

@@ -47,6 +47,6 @@ pub use state::{Done, Fact, Leader, Role, eventually, roles, voters};
 pub struct Logs {
     /// Data directory of each server; it may not exist.
     pub directories: Vec<PathBuf>,
-    /// Temporary directory of the copies, if the logs were copied from elsewhere; removed when dropped.
+    /// Temporary directory of copied logs, removed when dropped; `None` if the logs were not copied.
     _copies: Option<tempfile::TempDir>,
 }

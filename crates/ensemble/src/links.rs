@@ -16,14 +16,14 @@ use super::state::{Done, Fact};
 
 /// Network links between servers in their own network namespaces. Servers are numbered from 1.
 ///
-/// Every method fails with a reason if the servers share one network. Each check takes a few seconds at most;
-/// only its `Ok` proves anything, since an `Err` also covers checks that could not be made.
+/// Every method fails with a reason if the servers share one network. Each check takes a few seconds at most.
+/// Only `Ok` is a proof: `Err` may also mean that the check itself failed.
 #[async_trait]
 pub trait Links: Send + Sync {
-    /// Takes a server off the network: from all other servers and from the suite's clients.
+    /// Disconnects a server from all other servers and from the suite's clients.
     async fn isolate(&self, server: usize) -> Done;
 
-    /// Puts an isolated server back. Cuts stay.
+    /// Reconnects an isolated server, without undoing cuts.
     async fn rejoin(&self, server: usize) -> Done;
 
     /// Drops everything that `from` sends to `to`. The opposite direction still works, but connections stall
@@ -33,7 +33,7 @@ pub trait Links: Send + Sync {
     /// Undoes a cut; does nothing if there is none.
     async fn heal(&self, from: usize, to: usize) -> Done;
 
-    /// Undoes all cuts and isolations. Goes on after a failure and returns the first one.
+    /// Undoes all cuts and isolations. Continues after a failure, and returns the first failure.
     async fn heal_all(&self) -> Done;
 
     async fn reaches(&self, from: usize, to: usize) -> Fact;
@@ -87,7 +87,7 @@ impl Links for Local {
         let others = numbers(self).chain([SUITE]).filter(|other| *other != server);
         let ways = others.flat_map(|other| [way(network, server, other), way(network, other, server)]);
         try_join_all(ways.map(is_cut)).await?;
-        Ok(format!("nothing reaches or leaves server {server}"))
+        Ok(format!("no datagram reaches or leaves server {server}"))
     }
 
     async fn all_reach(&self) -> Fact {
@@ -100,7 +100,7 @@ impl Links for Local {
     }
 }
 
-/// The suite's number, where servers have theirs.
+/// Number that stands for the suite among the servers' numbers.
 const SUITE: usize = 0;
 
 /// One direction of a link, with its human-readable name.
@@ -124,21 +124,21 @@ fn way(network: &Network, from: usize, to: usize) -> Way {
 
 async fn reaches(way: Way) -> Fact {
     match arrives(&way.from, &way.to, PATIENCE).await {
-        Ok(true) => Ok(format!("a datagram got {}", way.words)),
-        Ok(false) => Err(format!("nothing got {} within {:?}", way.words, PATIENCE)),
-        Err(error) => Err(format!("cannot check what gets {}: {error}", way.words)),
+        Ok(true) => Ok(format!("a datagram passed {}", way.words)),
+        Ok(false) => Err(format!("no datagram passed {} within {:?}", way.words, PATIENCE)),
+        Err(error) => Err(format!("cannot check for datagrams {}: {error}", way.words)),
     }
 }
 
 async fn is_cut(way: Way) -> Fact {
     match arrives(&way.from, &way.to, SILENCE).await {
-        Ok(false) => Ok(format!("nothing got {} within {:?}", way.words, SILENCE)),
-        Ok(true) => Err(format!("a datagram got {}", way.words)),
-        Err(error) => Err(format!("cannot check what gets {}: {error}", way.words)),
+        Ok(false) => Ok(format!("no datagram passed {} within {:?}", way.words, SILENCE)),
+        Ok(true) => Err(format!("a datagram passed {}", way.words)),
+        Err(error) => Err(format!("cannot check for datagrams {}: {error}", way.words)),
     }
 }
 
-/// Returns the network, after checking that these servers exist.
+/// The network, after checking that these servers exist.
 fn network_of<'a>(local: &'a Local, servers: &[usize]) -> Result<&'a Network, String> {
     let network = local.network()?;
     for server in servers {
@@ -154,9 +154,9 @@ fn numbers(local: &Local) -> impl Iterator<Item = usize> + use<> {
     1..=local.addresses().len()
 }
 
-/// Time limit for a datagram to arrive.
+/// Timeout for a datagram to arrive.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time in which no datagram may arrive on a cut link; on a working link one takes microseconds.
+/// Time without a datagram that proves a cut; on a working link, a datagram takes microseconds.
 const SILENCE: Duration = Duration::from_millis(300);
 const EVERY: Duration = Duration::from_millis(20);
 
@@ -168,8 +168,7 @@ struct End {
 
 /// Sends datagrams from one end to the other; returns whether one arrived in time.
 ///
-/// A datagram needs no reply, so one direction can be checked alone. A connection also fails if only the way
-/// back is cut.
+/// A datagram needs no reply, so one direction can be checked alone. A connection would need both directions.
 async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
     let (sender, receiver) = (open(from)?, open(to)?);
     let target = receiver.local_addr()?;
@@ -177,7 +176,7 @@ async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
     let (own, word) = (sender.local_addr()?, uuid::Uuid::new_v4().into_bytes());
     let deadline = Instant::now() + within;
     while Instant::now() < deadline {
-        // A cut may reject the datagram at once, which is as good as losing it.
+        // A cut may reject the datagram at once instead of losing it.
         let _ = sender.send_to(&word, target).await;
         let next = (Instant::now() + EVERY).min(deadline);
         if heard(&receiver, own, &word, next).await? {

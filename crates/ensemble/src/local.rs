@@ -17,21 +17,21 @@ use super::state;
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 
-/// Time limit for the servers to become ready. Alone on two cores they take 1 to 2 s.
+/// Timeout for the servers to become ready. On two otherwise idle cores, they take 1 to 2 s.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// Number of port blocks to try when a port turns out to be taken.
+/// Number of port blocks to try if a port is in use.
 const ATTEMPTS: usize = 5;
 pub(super) const TAKEN: &str = "Address already in use";
 const LOG_LINES: usize = 8;
-/// Bytes at the end of a server's log that are searched for signs of a full disk.
+/// Bytes at the end of a server's log to search for signs of a full disk.
 const LOG_READ: u64 = 1 << 16;
 const NO_SPACE: &str = "No space left on device";
-/// Least available bytes: with less, servers cannot start their next log.
+/// Minimum free space in bytes. With less, servers cannot create their next log.
 const LEAST_SPACE: u64 = 1 << 16;
 
 fn no_space(directory: &Path) -> String {
     format!(
-        "no space is left for the servers' data in {}; free some, or name another --data-dir",
+        "no space is left for the servers' data in {}; free some, or choose another --data-dir",
         directory.display()
     )
 }
@@ -52,19 +52,19 @@ fn end_of(log: &Path, bytes: u64) -> String {
 pub struct LocalSpec {
     /// Number of servers: 1, 3 or 5.
     pub servers: usize,
-    /// Parent of the data directory; `None` for the system's directory for temporary files.
+    /// Parent of the data directory; `None` for the system's temporary directory.
     pub data_dir: Option<PathBuf>,
     /// Directory of the servers' logs; `None` to keep them with the data.
     pub logs: Option<PathBuf>,
     /// Whether each server gets its own network namespace, so that servers can be cut off from each other.
     /// Needs Linux and either root or user namespaces; see [`links_capability`](super::links_capability).
     pub apart: bool,
-    /// Niceness of the servers above this process's; [`NICER_BY`] for servers of the program's own runs.
+    /// Niceness of the servers relative to this process; [`NICER_BY`] for a run's own servers.
     pub nicer_by: u8,
 }
 
-/// Niceness of a run's servers above the generator's. On two busy processors, the generator's timers would
-/// otherwise wait behind the servers, and the metrics would measure that wait.
+/// Niceness of a run's servers relative to the generator. On two busy processors, the generator's timers
+/// would otherwise wait behind the servers, and the metrics would measure that wait.
 pub const NICER_BY: u8 = 5;
 
 /// A running local ensemble, removed with its data when closed or dropped. May be shared with faults that act
@@ -73,7 +73,7 @@ pub const NICER_BY: u8 = 5;
 pub struct Local {
     // Declared before network and directory, so that the servers end before these are removed.
     servers: Vec<Mutex<Server>>,
-    /// Locks held while a server is being started or ended, by server number minus 1.
+    /// Locks held while a server is being started or stopped, by server number minus 1.
     changes: Vec<tokio::sync::Mutex<()>>,
     network: Option<Network>,
     directory: EnsembleDir,
@@ -166,7 +166,7 @@ impl Local {
         self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
     }
 
-    /// Last log lines of the server that ended, else of the first.
+    /// Last log lines of a server that exited, or of the first server.
     fn log_tail(&self) -> String {
         let ended = self.each().position(|mut server| server.has_ended().is_some());
         self.each().nth(ended.unwrap_or(0)).map(|server| tail(&server.log, 0)).unwrap_or_default()
@@ -198,7 +198,7 @@ impl Local {
         self.addresses().join(",")
     }
 
-    /// Process ids of the servers that are up.
+    /// Process IDs of the servers that are up.
     pub fn pids(&self) -> Vec<u32> {
         self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
     }
@@ -226,13 +226,13 @@ impl Local {
         [origin, heap, niceness, containers].into_iter().chain(keys).collect()
     }
 
-    /// Describes a server that ended by itself, if any. Servers that were ended on purpose don't count.
+    /// Describes a server that exited unexpectedly, if any.
     pub fn ended(&self) -> Option<String> {
         let ended = self.each().find_map(|mut server| server.ended())?;
         Some(self.full().map_or_else(|| ended.clone(), |full| format!("{full}: {ended}")))
     }
 
-    /// Message for a full disk, if the file system or the servers' logs report one.
+    /// Message about a full disk, if the file system or the servers' logs report one.
     fn full(&self) -> Option<String> {
         let directory = self.directory();
         let available = rustix::fs::statvfs(directory).ok().map(|disk| disk.f_bavail * disk.f_frsize);
@@ -251,14 +251,14 @@ impl Local {
         Ok(())
     }
 
-    /// Waits until no other fault is starting or ending this server. Otherwise one of two overlapping faults
-    /// could end a server that the other is still starting.
+    /// Waits until no other fault is starting or stopping this server. Otherwise, one of two overlapping
+    /// faults could stop a server that the other is still starting.
     pub(super) async fn changing(&self, number: usize) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let change = self.changes.get(number.checked_sub(1)?)?;
         Some(change.lock().await)
     }
 
-    /// Kills the servers and removes their data and network, even if others still share the ensemble.
+    /// Kills the servers and removes their data and network, even if the ensemble is still shared.
     pub fn close(&self) {
         self.each().for_each(|mut server| server.kill());
         if let Some(network) = &self.network {
@@ -273,7 +273,7 @@ fn network_for(servers: usize) -> Result<Network, Error> {
         .map_err(|why| Error::environment(format!("cannot put servers into network namespaces: {why}")))
 }
 
-/// Last lines of a log, from byte `after` on.
+/// Last lines of a log, starting at byte `after` at the earliest.
 pub(super) fn tail(log: &Path, after: u64) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let fresh = text.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Follows the transaction logs of an ensemble's servers while they are written, in transaction order.
 //!
 //! A server may lack transactions from before it was wiped or after it was stopped. A leader that was cut off
-//! has written transactions that the others never accepted, and discards them when it rejoins. So a
-//! transaction is passed on once it is *settled*: a majority of the servers has it or a later one. Then it is
-//! forgotten here, and servers may purge it.
+//! may have logged transactions that the others never accepted, and discards them when it rejoins. A
+//! transaction is therefore passed on only when *settled*: a majority of the servers has logged it or a later
+//! one. After that, servers may purge it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -37,8 +37,8 @@ pub struct LogFollower {
 #[derive(Debug)]
 struct Server {
     directory: PathBuf,
-    /// Time of the first transaction that counts, in ms since 1970. Older ones are skipped, because the servers' logs start at
-    /// different times.
+    /// Start of the period in ms since 1970; `None` once reached. Older transactions are skipped, because the
+    /// servers' logs start at different times.
     begins_at_ms: Option<i64>,
     /// Logs by their first zxid, as in the file name.
     logs: BTreeMap<i64, OpenLog>,
@@ -53,7 +53,7 @@ struct OpenLog {
 
 impl LogFollower {
     /// Follows changes below `below`, a path that ends with a slash and did not exist before `since`. Logs
-    /// last written before `since` are skipped, so that a long run does not read old logs again and again.
+    /// last written before `since` are skipped, so that a long run does not read old logs repeatedly.
     pub fn new(below: &str, since: SystemTime) -> Self {
         let (servers, waiting) = (Vec::new(), BTreeMap::new());
         Self { below: below.to_owned(), since, servers, waiting, passed: None, missing: 0 }
@@ -104,8 +104,7 @@ impl LogFollower {
         }
     }
 
-    /// Passes on the unsettled rest, which is in at least one server's log. Returns the number of missing
-    /// transactions.
+    /// Passes on the unsettled rest. Returns the number of missing transactions.
     pub fn end(mut self, pass: &mut dyn FnMut(&Transaction) -> io::Result<()>) -> io::Result<u64> {
         while let Some((_, (transaction, _))) = self.waiting.pop_first() {
             self.pass(&transaction, pass)?;
@@ -122,7 +121,7 @@ impl LogFollower {
         };
         while let Some(first) = self.waiting.first_entry().filter(|first| *first.key() <= settled) {
             let (transaction, of) = first.remove();
-            // A transaction of an earlier leader that none of them has was never accepted.
+            // A transaction of an earlier leader that none of these servers has was never accepted.
             if of & servers != 0 || epoch(transaction.zxid) == epoch(settled) {
                 self.pass(&transaction, pass)?;
             }
@@ -179,7 +178,7 @@ impl Server {
         let newest = self.logs.keys().next_back().copied();
         let begins_at_ms = &mut self.begins_at_ms;
         let mut note = |transaction: Transaction| {
-            // Once begun, every transaction counts, even if the clock is set back.
+            // After the first match, every transaction counts, even if the clock is set back.
             if begins_at_ms.is_none_or(|begin| transaction.at_ms >= begin) {
                 *begins_at_ms = None;
                 note(transaction);
@@ -226,7 +225,7 @@ impl OpenLog {
                 taken += length;
             }
             self.at += taken as u64;
-            // Either the transaction is larger than a chunk, or the rest is zeroes: the end.
+            // If a full chunk yields nothing, the transaction is larger, unless zeros mark the end.
             let is_cut = taken == 0 && read == bytes.len() && chunk.iter().take(12).any(|byte| *byte != 0);
             if !is_cut || bytes.len() >= LARGEST {
                 return Ok(taken);
@@ -351,7 +350,7 @@ mod tests {
     fn transactions_are_passed_on_once_a_majority_has_them_or_at_the_end() {
         let mut followed = Followed::by(3);
         followed.write(0, 1, &creates(1..=3));
-        assert!(followed.read().is_empty(), "one of three servers has them");
+        assert!(followed.read().is_empty(), "only one of three servers has them");
         followed.write(2, 1, &creates(1..=2));
         assert_eq!(followed.read(), [1, 2]);
         assert_eq!(followed.end(), (vec![1, 2, 3], 0));
@@ -384,7 +383,7 @@ mod tests {
         let followed = Followed::since(3, began(35_000));
         followed.write(0, 1, &creates(1..=40_000));
         (1..3).for_each(|server| followed.write(server, 30_001, &creates(30_001..=40_000)));
-        // Then the log is followed from the time in question, and nothing is missing
+        // Then all logs are read from the start time, and nothing is missing
         assert_eq!(followed.end(), ((35_000..=40_000).collect(), 0));
     }
 
@@ -397,7 +396,7 @@ mod tests {
             (0..3).for_each(|server| followed.write(server, 1, &creates(1..=2)));
             followed.write(0, 1, &creates(3..=4));
             assert_eq!(followed.read(), [1, 2]);
-            // When the others elect another, and the old leader follows it or is still cut off from it
+            // When the others elect another leader, which the old leader follows or cannot reach
             let fresh = creates((1..=2).map(next_epoch));
             (1..3).for_each(|server| followed.write(server, next_epoch(1), &fresh));
             if throws_away {
@@ -405,7 +404,7 @@ mod tests {
                 cut.set_len((BEGIN.len() + creates(1..=2).len()) as u64).unwrap();
                 followed.write(0, next_epoch(1), &fresh);
             }
-            // Then the transactions it wrote alone are not passed on
+            // Then the old leader's unaccepted transactions are not passed on
             assert_eq!(followed.end(), (vec![1, 2, next_epoch(1), next_epoch(2)], 0));
         }
     }

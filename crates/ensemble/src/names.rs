@@ -15,8 +15,8 @@ const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 const SESSION: Duration = Duration::from_secs(10);
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Replaces each name that has several addresses by the addresses, in a fixed order, and removes duplicate servers.
-/// Other names remain, so that each reconnect resolves them again.
+/// Replaces each name that has several addresses with its addresses, in a fixed order, and removes duplicate
+/// servers. Other names remain, so that each reconnect resolves them again.
 pub async fn expand(connect: Connect) -> Connect {
     let all = join_all(connect.addresses.iter().map(|address| places_of(address))).await;
     let mut seen = BTreeSet::new();
@@ -35,15 +35,15 @@ async fn places_of(address: &str) -> Vec<(String, Option<SocketAddr>)> {
     }
 }
 
-/// A name's addresses. An IPv4 and an IPv6 address are one server's.
+/// A name's addresses of one family, because one server may have both an IPv4 and an IPv6 address.
 fn of_one_family(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let (fours, sixes): (BTreeSet<_>, BTreeSet<_>) = found.partition(SocketAddr::is_ipv4);
     let places = if fours.is_empty() { sixes } else { fours };
     places.into_iter().collect()
 }
 
-/// Leaves out addresses that lead to the same server as an earlier one, such as those of a host with several networks.
-/// The first byte of a session's id is the number of the server that opened it. Servers that open no session are kept.
+/// Removes addresses that lead to the same server as an earlier address, e.g. of a host in several networks.
+/// The first byte of a session ID is the number of its server. Servers that open no session are kept.
 pub async fn distinct_servers(target: &Target, addresses: &[String]) -> Vec<String> {
     let numbers = join_all(addresses.iter().map(|address| number_of(target.on(address)))).await;
     let mut seen = BTreeSet::new();
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_one_family_count_as_servers() {
+    fn addresses_of_only_one_ip_family_are_used() {
         let of = |found: &[&str]| {
             let places = of_one_family(found.iter().map(|address| address.parse().unwrap()));
             places.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_names_are_kept_and_repeated_servers_dropped() {
+    async fn unresolved_names_are_kept_and_duplicate_servers_removed() {
         // A name that needs no resolver
         let addresses = ["no..where:2181", "localhost:1", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:2"];
         let connect = Connect { addresses: addresses.map(str::to_owned).to_vec(), chroot: "/app".into() };

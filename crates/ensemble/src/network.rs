@@ -1,13 +1,14 @@
 //! A network for one ensemble: each server in its own network namespace, all on one bridge.
 //!
-//! The bridge is in a namespace, too, so this machine's firewall rules don't apply to traffic between servers. Docker's rules,
-//! for example, drop packets that cross a bridge other than Docker's. A veth pair connects the bridge to the suite.
+//! The bridge is in a namespace, too, so this machine's firewall rules don't apply to traffic between
+//! servers. Docker's rules, for example, drop packets that cross a bridge other than Docker's. A veth pair
+//! connects the bridge to the suite.
 //!
-//! The namespaces have no names: they end with the suite and the servers, and a veth pair ends with its namespace. So a killed
-//! run leaves nothing of its network behind.
+//! The namespaces are unnamed: the kernel removes them and their veth pairs when the suite and the servers
+//! exit. A killed run therefore leaves no network behind.
 //!
-//! To open a socket in another namespace, a thread enters it for a moment; a child process stays there for life. `ip` of iproute2
-//! creates and cuts the links.
+//! A thread enters a namespace briefly to open a socket; a child process stays in its namespace. The links
+//! are created and cut with `ip` from iproute2.
 
 use std::fs::File;
 use std::io;
@@ -35,7 +36,7 @@ pub struct Network {
     subnet: Subnet,
     hub: PathBuf,
     servers: Vec<PathBuf>,
-    /// Namespaces of the bridge, then of the servers, which exist while these are held.
+    /// Namespaces of the bridge and then of the servers, kept alive by these handles.
     held: Mutex<Vec<Namespace>>,
 }
 
@@ -124,8 +125,8 @@ impl Network {
     /// Removes the network. Idempotent.
     pub fn remove(&self) {
         let held: Vec<Namespace> = locked(&self.held).drain(..).collect();
-        // Delete the interface first: it would otherwise vanish only some time after its namespace. Once the
-        // namespaces are gone, another network may have an interface of that name.
+        // Delete the interface explicitly, because it would vanish only some time after its namespace. If the
+        // namespaces were removed earlier, another network may own an interface of this name.
         if !held.is_empty() {
             let _ = ip(&["link", "del", &self.subnet.interface()]);
         }
@@ -145,13 +146,13 @@ impl Drop for Network {
 /// Checks whether this machine allows such a network, by creating one for a single server.
 pub fn links_capability() -> Result<(), String> {
     if !cfg!(target_os = "linux") {
-        return Err("servers can be partitioned on Linux only, which has network namespaces".into());
+        return Err("servers can be partitioned only on Linux, which has network namespaces".into());
     }
     is_allowed()?;
     Network::create(1).map(drop)
 }
 
-/// Claims a free number by creating the veth pair of suite and bridge: no two interfaces share a name.
+/// Claims a network number by creating the veth pair between suite and bridge, whose name must be unique.
 fn claim(hub: &Path) -> Result<Subnet, String> {
     let (there, routes) = (hub.display().to_string(), routes()?);
     // Skip subnets that overlap a route of this machine.
@@ -167,13 +168,13 @@ fn claim(hub: &Path) -> Result<Subnet, String> {
     Err("all address ranges for servers are in use (see `ip route`)".into())
 }
 
-/// Switches off return-path filtering. With it, a namespace without a route *to* a server would receive
-/// nothing *from* that server, either, and no cut would be one-way.
+/// Disables return-path filtering, which would make every cut two-way: a namespace without a route *to* a
+/// server would also drop packets *from* that server.
 fn accept_from_unroutable(namespace: &Path) -> io::Result<()> {
     let switch_off = || -> io::Result<()> {
         for interface in ["all", "eth0"] {
             let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
-            // The file may be read-only where the filter is off.
+            // The file may be read-only if the filter is already off.
             if std::fs::read_to_string(&path)?.trim() != "0" {
                 std::fs::write(&path, "0")?;
             }
@@ -217,10 +218,10 @@ impl Subnet {
     }
 }
 
-/// First address of a range that overlaps no route of this machine. The range is not claimed, but drawn at
-/// random, so that two callers rarely get the same.
+/// First address of a range that overlaps no route of this machine. The range is drawn at random, not
+/// claimed, so that two callers rarely get the same range.
 pub fn any_free_subnet() -> Option<Ipv4Addr> {
-    // If routes cannot be read, creating the network shows whether its addresses collide.
+    // If the routes cannot be read, creating the network fails on a collision.
     let routes = routes().unwrap_or_default();
     let first = rand::random_range(NUMBERS);
     let base = (first..NUMBERS.end).chain(NUMBERS.start..first);
@@ -268,14 +269,13 @@ fn overlap(one: Range, other: Range) -> bool {
     one.0.checked_shr(common) == other.0.checked_shr(common)
 }
 
-/// A network namespace without a name. It exists while this is held or a process lives in it, so even a
-/// killed process leaves nothing behind.
+/// An unnamed network namespace, removed once this handle is dropped and no process is left in it.
 #[derive(Debug)]
 struct Namespace(File);
 
 impl Namespace {
     pub fn create() -> io::Result<Self> {
-        // A namespace belongs to a thread. This thread ends and leaves the open file.
+        // `unshare` affects only this short-lived thread. The open file keeps the namespace alive.
         let made = std::thread::spawn(|| {
             unshare(false)?;
             File::open("/proc/thread-self/ns/net")
@@ -294,7 +294,7 @@ impl Namespace {
 /// Runs a closure in a network namespace (`None`: the current one). Sockets opened there stay there.
 pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(namespace) = namespace else { return Ok(what()) };
-    // A namespace belongs to a thread. This thread ends, so no other work ever runs in there.
+    // Entering a namespace affects only the calling thread, so use a short-lived thread.
     std::thread::scope(|scope| {
         let visit = scope.spawn(|| entry(namespace)?().map(|()| what()));
         visit.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
@@ -302,7 +302,7 @@ pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send
 }
 
 /// Makes a child start in a network namespace.
-#[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
+#[allow(unsafe_code, reason = "the only way to run code between fork and exec")]
 pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
     let enter = entry(namespace)?;
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; `enter` makes one system call
@@ -342,7 +342,7 @@ fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
         live_in(&mut ip, namespace)
             .map_err(|error| format!("{} cannot be run in {}: {error}", command(), namespace.display()))?;
     }
-    // A separate process group, so that Ctrl-C does not reach it: a half-built network could not be removed.
+    // Use a separate process group, so that Ctrl-C does not leave a half-built network behind.
     ip.args(arguments).env("LC_ALL", "C").process_group(0);
     let output = ip.output().map_err(|error| {
         format!(
@@ -357,15 +357,14 @@ fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
     Err(format!("{} failed ({}): {said}", command(), output.status))
 }
 
-/// Reason why this process could not leave for its own network.
+/// Reason why this process could not move into its own network namespace.
 static REFUSED: OnceLock<String> = OnceLock::new();
 
-/// Moves this process into its own user and network namespace if `is_needed` and it does not run as root. It
-/// then sees nothing of this machine's network. Must be called before threads start.
+/// If `is_needed` and this process does not run as root, moves it into its own user and network namespace,
+/// isolated from this machine's network. Must be called before threads start.
 ///
-/// The process moves instead of starting a child: signals, exit code, streams and process id stay the same,
-/// and its files belong to the user. If the move fails, [`links_capability`](super::links_capability) returns
-/// the reason.
+/// Moving avoids a child process, so signals, exit code, streams and process ID stay the same, and files
+/// belong to the user. If the move fails, [`links_capability`](super::links_capability) returns the reason.
 pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
     if rustix::process::geteuid().is_root() || !is_needed() {
         return;
@@ -375,12 +374,12 @@ pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
     }
 }
 
-/// Checks whether network namespaces may be created here, as far as can be known without trying.
+/// Checks whether network namespaces may be created, without creating one.
 fn is_allowed() -> Result<(), String> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let why = REFUSED.get().map_or("this process did not ask for one at its start", String::as_str);
+    let why = REFUSED.get().map_or("this process did not request one at startup", String::as_str);
     Err(format!(
         "it needs root or a user namespace, and neither is available: {why}. Run as root, or allow user namespaces"
     ))
@@ -392,7 +391,7 @@ fn leave() -> Result<(), String> {
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("{file} cannot be written: {error}"))
     };
-    // A process that has renounced setgroups may map its own group.
+    // The kernel accepts a gid_map only after setgroups was denied.
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
     write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))?;
@@ -435,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn range_that_overlaps_a_route_is_not_taken() {
+    fn range_that_overlaps_a_route_is_not_chosen() {
         assert_eq!(free_base(7, &[]), Some([10, 213]));
         assert_eq!(free_base(7, &ranges(&["10.213.8.0/24", "172.17.0.0/16"])), Some([10, 213]));
         assert_eq!(free_base(7, &ranges(&["10.213.7.9"])), Some([172, 29]));
@@ -449,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn closure_runs_here_without_a_namespace_and_fails_in_a_missing_one() {
+    fn inside_runs_in_the_current_namespace_and_fails_in_a_missing_one() {
         assert_eq!(inside(None, || 7).unwrap(), 7);
         let gone = inside(Some(Path::new("/proc/self/fd/zklb-nowhere")), || 7);
         assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -457,7 +456,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn failure_names_the_command_and_its_stderr() {
+    fn failed_ip_command_is_reported_with_its_stderr() {
         let why = ip(&["link", "show", "zklb-nowhere"]).unwrap_err();
         assert!(why.contains("`ip link show zklb-nowhere`") && why.contains("does not exist"), "{why}");
     }

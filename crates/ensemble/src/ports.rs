@@ -33,7 +33,7 @@ pub struct ClaimedPorts {
 
 /// Ports per block: enough for five servers.
 const BLOCK: u16 = 20;
-/// Above the ports of well-known services and below every default ephemeral range.
+/// Port range above well-known services and below every default ephemeral range.
 const POOL: RangeInclusive<u16> = 21_000..=31_990;
 
 impl ClaimedPorts {

@@ -1,8 +1,8 @@
-//! Files that are found by name, in directories to which no other user can write.
+//! Files with well-known names, in directories that no other user can write to.
 //!
-//! Any user can take a name in the shared directory for temporary files first, with a file or with a link to another user's file.
-//! So these files are in a directory that only this user can write to. The directory is checked before use, and no link is
-//! followed.
+//! In the shared temporary directory, another user could create these names first, as files or as links to a
+//! victim's files. These files are therefore in a directory that only this user can write to. The directory
+//! is checked before use, and links are not followed.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -18,14 +18,14 @@ const NAME: &str = "zklockbench";
 const OWN: u32 = 0o700;
 const WRITABLE: u32 = 0o022;
 
-/// The user's directory for files that matter while processes live: below `XDG_RUNTIME_DIR`, else
-/// `XDG_CACHE_HOME` or `~/.cache`, else the directory for temporary files.
+/// The user's directory for files that are needed only while processes run: below `XDG_RUNTIME_DIR`, else
+/// `XDG_CACHE_HOME` or `~/.cache`, else the temporary directory.
 pub fn directory() -> io::Result<PathBuf> {
     first_of(candidates(|name| std::env::var_os(name), &std::env::temp_dir()))
 }
 
 /// Directory of the suite's state between runs: `ZKLOCKBENCH_STATE_DIR`, else `XDG_STATE_HOME/zklockbench`,
-/// else `~/.local/state/zklockbench`. `state_directory` in `scripts/common.bash` must find the same.
+/// else `~/.local/state/zklockbench`. Keep in sync with `state_directory` in `scripts/common.bash`.
 pub fn state_directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("ZKLOCKBENCH_STATE_DIR")
@@ -43,7 +43,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, temporary: &Path) -> 
 }
 
 fn first_of(candidates: Vec<PathBuf>) -> io::Result<PathBuf> {
-    let mut why = io::Error::other("there is no directory for it");
+    let mut why = io::Error::other("there is no suitable directory");
     for directory in candidates {
         match make(&directory) {
             Ok(()) => return Ok(directory),
@@ -53,7 +53,7 @@ fn first_of(candidates: Vec<PathBuf>) -> io::Result<PathBuf> {
     Err(why)
 }
 
-/// Ensures that a private directory exists; creates it and its parent if need be.
+/// Creates a private directory and its parent if missing, and checks the directory.
 pub fn make(directory: &Path) -> io::Result<()> {
     let make = || DirBuilder::new().mode(OWN).create(directory);
     let made = match (make(), directory.parent()) {
@@ -79,7 +79,7 @@ pub fn check(directory: &Path) -> io::Result<()> {
     } else if found.uid() != user() {
         "belongs to another user"
     } else if found.mode() & WRITABLE != 0 {
-        "can be written to by others"
+        "is writable by others"
     } else {
         return if found.mode() & 0o077 == 0 {
             Ok(())
@@ -87,7 +87,7 @@ pub fn check(directory: &Path) -> io::Result<()> {
             std::fs::set_permissions(directory, Permissions::from_mode(OWN))
         };
     };
-    Err(about(directory, &format!("it {wrong}: remove it, or have its owner do so")))
+    Err(about(directory, &format!("it {wrong}: remove it, or ask its owner to")))
 }
 
 /// Opens a file for its lock, creating it if `make`. Does not follow links or wait for pipes.
@@ -135,7 +135,7 @@ mod tests {
         symlink(at("elsewhere"), at("link")).unwrap();
         std::fs::write(at("file"), "").unwrap();
         for (name, why) in [
-            ("open", "can be written to by others"),
+            ("open", "is writable by others"),
             ("link", "is not a directory"),
             ("file", "is not a directory"),
         ] {

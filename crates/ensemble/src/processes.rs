@@ -16,11 +16,11 @@ use super::state::{self, Done, Fact, Leader, Numbered, answers_nothing, eventual
 use super::{Links, Logs};
 use zklockbench_zk::admin;
 
-/// Servers that can be ended, started, paused and checked. They are numbered from 1.
+/// Servers that can be stopped, started, paused and checked. They are numbered from 1.
 ///
-/// Actions return why they failed. Each check takes three seconds at most; repeat it with
-/// [`eventually`](super::eventually). An `Ok` describes what was seen. Only an `Ok` proves anything, since an
-/// `Err` also covers checks that could not be made.
+/// Actions fail with a reason. Each check takes three seconds at most; repeat it with
+/// [`eventually`](super::eventually). `Ok` describes the observation. Only `Ok` is a proof: `Err` may also
+/// mean that the check itself failed.
 #[async_trait]
 pub trait Processes: Send + Sync {
     /// Number of servers, up or down.
@@ -31,18 +31,18 @@ pub trait Processes: Send + Sync {
         (1..=self.servers()).collect()
     }
 
-    /// Switch for the network links between servers; `None` if they cannot be cut.
+    /// The network links between servers; `None` if they cannot be cut.
     fn links(&self) -> Option<&dyn Links> {
         None
     }
 
-    /// Current transaction logs of the servers, copied to this host if need be.
+    /// Current transaction logs of the servers, copied to this host if necessary.
     async fn logs(&self) -> io::Result<Logs> {
         let elsewhere = || io::Error::other("the logs of servers on other hosts cannot be read");
         self.logs_at_hand().ok_or_else(elsewhere)
     }
 
-    /// Transaction logs that are files of this host, which can be read while servers write them; else `None`.
+    /// Transaction logs, if they are files on this host that can be read while servers write them.
     fn logs_at_hand(&self) -> Option<Logs> {
         None
     }
@@ -51,41 +51,40 @@ pub trait Processes: Send + Sync {
         self.logs_at_hand().is_some()
     }
 
-    /// Describes a server that ended by itself, if that is known.
+    /// Describes a server that exited unexpectedly, if known.
     fn ended_by_itself(&self) -> Option<String> {
         None
     }
 
-    /// `host:port` at which clients find a server.
+    /// Client address of a server, `host:port`.
     fn address(&self, server: usize) -> Result<String, String>;
 
-    /// Servers that could answer: those that run and are not paused.
+    /// Servers that can answer: those that run and are not paused.
     async fn awake(&self) -> Result<Vec<Numbered>, String>;
 
-    /// Kills a server, as a crash would, and waits for its end.
+    /// Kills a server, like a crash, and waits until its process has ended.
     async fn kill(&self, server: usize) -> Done;
 
-    /// Asks a server to end and waits for it; kills it after 10 s.
+    /// Stops a server cleanly, and waits until its process has ended; kills it after 10 s.
     async fn stop(&self, server: usize) -> Done;
 
     /// Starts a server that is down, with the same ports, data and log. Returns once it listens; it is part
     /// of the ensemble only when [`Processes::serves`] returns `Ok`.
     async fn start(&self, server: usize) -> Done;
 
-    /// Pauses a server: the kernel keeps its connections, and it answers nothing. Returns once it is paused.
+    /// Pauses a server, whose connections stay open but get no answers. Returns once the server is paused.
     async fn pause(&self, server: usize) -> Done;
 
-    /// Resumes a paused server.
     async fn resume(&self, server: usize) -> Done;
 
     /// Deletes the data of a server that is down. Once started again, it fetches everything from the leader.
     /// Wiping a majority loses data.
     async fn wipe(&self, server: usize) -> Done;
 
-    /// Returns whether a server's process exists, paused or not.
+    /// Whether a server's process exists; true even if paused.
     async fn is_running(&self, server: usize) -> bool;
 
-    /// Checks that a server's process is gone and its client port refuses connections.
+    /// Checks that a server's process has ended and its client port refuses connections.
     async fn is_down(&self, server: usize) -> Fact;
 
     /// Checks that a server is paused: its port is open, and it did not answer within 300 ms.
@@ -103,7 +102,7 @@ pub trait Processes: Send + Sync {
         }
     }
 
-    /// Checks that no server serves: each is down, paused, or reports so itself.
+    /// Checks that no server serves: each is down, paused, or reports that it does not serve.
     async fn nobody_serves(&self) -> Fact {
         let awake = self.awake().await?;
         let looks = awake.iter().map(|Numbered { number, address }| async move {
@@ -127,7 +126,7 @@ pub trait Processes: Send + Sync {
         self.whole_but_for(&[]).await
     }
 
-    /// Like [`Processes::whole`] for all servers but these, which are down.
+    /// Like [`Processes::whole`], for all servers except these, which are down.
     async fn whole_but_for(&self, down: &[usize]) -> Fact {
         let up = (1..=self.servers()).filter(|server| !down.contains(server));
         let addresses: Vec<String> = up.map(|server| self.address(server)).collect::<Result<_, _>>()?;
@@ -136,8 +135,8 @@ pub trait Processes: Send + Sync {
         if state::is_whole(&roles) { Ok(states) } else { Err(format!("not healthy ({states})")) }
     }
 
-    /// Current leader and its epoch. Two servers may briefly both claim to lead; the one of the later epoch counts, and
-    /// only if a majority is synchronised with it.
+    /// Current leader and its epoch. Two servers may briefly both claim to lead; the leader of the later
+    /// epoch counts, provided that a majority is synchronised with it.
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
         let awake = self.awake().await?;
         let all: Vec<String> = awake.iter().map(|server| server.address.clone()).collect();
@@ -152,7 +151,7 @@ pub trait Processes: Send + Sync {
         Ok(self.leader_and_epoch().await?.server)
     }
 
-    /// Numbers of the servers that follow now.
+    /// Numbers of the current followers.
     async fn followers(&self) -> Result<Vec<usize>, String> {
         let awake = self.awake().await?;
         let looks = awake.iter().map(|Numbered { number, address }| async move {
@@ -233,7 +232,7 @@ impl Processes for Local {
         eventually(SEEN_WITHIN, goes_on).await
     }
 
-    /// Keeps `myid`.
+    /// Keeps the file `myid`.
     async fn wipe(&self, number: usize) -> Done {
         let mut server = self.server(number)?;
         if server.is_running() {
@@ -264,24 +263,24 @@ impl Processes for Local {
             return Err(format!("the process of server {number} still runs"));
         }
         match accepts(&server) {
-            Ok(()) => {
-                Err(format!("another program listens on {} though server {number} is gone", server.address()))
-            }
+            Ok(()) => Err(format!(
+                "another program listens on {} although server {number} has ended",
+                server.address()
+            )),
             Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
         }
     }
 
-    /// Checks the process, the port and the missing answer. A stopped process alone proves little about what
-    /// clients see, and a missing answer alone may mean a busy machine.
+    /// Checks the process, the port and the missing answer, which alone may mean a busy machine.
     async fn is_silent(&self, server: usize) -> Fact {
         let stopped = is_stopped(self, server)?;
         Ok(format!("{stopped}; {}", answers_nothing(server, &self.address(server)?).await?))
     }
 }
 
-/// Time after which a server that was asked to end is killed.
+/// Time after which a server that ignores SIGTERM is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
-/// Time limit for the kernel to reap a killed process.
+/// Timeout for the kernel to reap a killed process.
 const KILLED_WITHIN: Duration = Duration::from_secs(30);
 
 async fn end(local: &Local, number: usize, signal: Signal) -> Done {
@@ -310,7 +309,7 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
     .await
 }
 
-/// Time limit for a signal to reach every thread of a JVM.
+/// Timeout for a signal to reach every thread of a JVM.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 fn is_stopped(local: &Local, number: usize) -> Fact {
@@ -326,11 +325,11 @@ fn is_stopped(local: &Local, number: usize) -> Fact {
     }
 }
 
-/// Time limit for a server to listen. Alone on two cores it takes half a second.
+/// Timeout for a server to listen. On two otherwise idle cores, this takes half a second.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
-/// Time to wait for ports that are still taken.
+/// Time to wait for ports that are still in use.
 const FREE_WITHIN: Duration = Duration::from_secs(10);
-/// Time limit for connecting to a port of this machine.
+/// Timeout for connecting to a port of this machine.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 async fn start(local: &Local, number: usize) -> Done {
@@ -385,7 +384,7 @@ async fn listens(local: &Local, number: usize) -> Done {
     seen.await?
 }
 
-/// Checks that a server listens for clients, from within its namespace, so that cuts don't matter.
+/// Checks that a server listens for clients, from inside its namespace, so that cuts don't matter.
 fn accepts(server: &super::server::Server) -> Done {
     let address = SocketAddr::from((server.ports.host, server.ports.client));
     let connect = || TcpStream::connect_timeout(&address, PATIENCE).map(drop);

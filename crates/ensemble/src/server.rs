@@ -1,5 +1,4 @@
-//! One ZooKeeper server as a child process: its configuration, and how it is started, ended, paused and
-//! restarted.
+//! One ZooKeeper server as a child process: its configuration, start, pause and end.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -19,7 +18,7 @@ use zklockbench_zk::admin;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
-    /// The server ends with this process at the latest.
+    /// The server is killed when this process ends.
     WithUs,
     /// The server outlives this process.
     Lasting,
@@ -32,13 +31,13 @@ pub struct ServerSite<'a> {
     pub directory: &'a Path,
     /// Directory of the server's output, `server-N.log`.
     pub logs: &'a Path,
-    /// Network namespace; `None` for that of this process.
+    /// Network namespace; `None` for this process's namespace.
     pub namespace: Option<PathBuf>,
-    /// Niceness above that of this process.
+    /// Niceness relative to this process.
     pub nicer_by: u8,
 }
 
-/// Intended state of a server. An intended end is not reported.
+/// Intended state of a server. An intended exit is not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meant {
     Run,
@@ -47,14 +46,14 @@ enum Meant {
     BeGone,
 }
 
-/// A started server, killed when dropped unless it was let go.
+/// A started server, killed when dropped unless [`Server::let_go`] was called.
 #[derive(Debug)]
 pub struct Server {
-    /// Number from 1.
+    /// Server number, from 1.
     pub number: usize,
     pub ports: ServerPorts,
     pub log: PathBuf,
-    /// Network namespace of the server; `None` for that of this process.
+    /// Network namespace of the server; `None` for this process's namespace.
     pub namespace: Option<PathBuf>,
     nicer_by: u8,
     own: PathBuf,
@@ -97,8 +96,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts the process. The server counts as intended to run only after [`Server::is_up`]; until then the
-    /// caller handles its end.
+    /// Starts the process. Until [`Server::is_up`] is called, the caller handles an exit of the server.
     pub fn launch(&mut self) -> io::Result<()> {
         if self.meant == Meant::BeGone {
             return Err(io::Error::other("the ensemble is closed"));
@@ -123,7 +121,7 @@ impl Server {
         Ok(())
     }
 
-    /// Marks a restarted server as running, so that its end is reported from now on.
+    /// Marks a restarted server as running, so that its exit is reported.
     pub fn is_up(&mut self) {
         if self.meant == Meant::BeDown {
             self.meant = Meant::Run;
@@ -139,12 +137,12 @@ impl Server {
         self.own.join("data")
     }
 
-    /// Process id; `None` once the process has ended or been let go.
+    /// Process ID; `None` after [`Server::kill`] or [`Server::let_go`].
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Returns whether the process exists, paused or not.
+    /// Whether the process exists; true even if paused.
     pub fn is_running(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -153,7 +151,7 @@ impl Server {
         self.meant != Meant::StandStill && self.is_running()
     }
 
-    /// Exit status if the server has ended by itself.
+    /// Exit status, if the server exited unexpectedly.
     pub fn ended(&mut self) -> Option<String> {
         if matches!(self.meant, Meant::BeDown | Meant::BeGone) {
             return None;
@@ -161,13 +159,13 @@ impl Server {
         self.has_ended()
     }
 
-    /// Exit status if the server has ended, whether intended or not.
+    /// Exit status, if the server exited, on purpose or not.
     pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         Some(format!("server {} ended ({status})", self.number))
     }
 
-    /// Sends a signal that ends the process: `KILL`, which also works on a paused process, or `TERM`, for
+    /// Sends a signal that ends the process: `KILL`, which also works on a paused process, or `TERM`, after
     /// which a paused process is resumed.
     pub fn end(&mut self, signal: Signal) -> io::Result<()> {
         let was = self.meant;
@@ -196,7 +194,7 @@ impl Server {
     }
 
     fn send(&mut self, signal: Signal) -> io::Result<()> {
-        // The process is an unreaped child, so its id belongs to no other.
+        // The child has not been reaped, so its process ID cannot have been reused.
         let pid = if self.is_running() { self.pid() } else { None };
         let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let pid = pid.ok_or_else(|| io::Error::other("it does not run"))?;
@@ -204,7 +202,7 @@ impl Server {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Kills the process and waits for its end. Its data are discarded, so a clean end is not needed.
+    /// Kills the process and waits until it has ended. No clean shutdown is needed: the data are discarded.
     pub fn kill(&mut self) {
         self.meant = Meant::BeGone;
         if let Some(mut child) = self.child.take() {
@@ -214,7 +212,7 @@ impl Server {
         }
     }
 
-    /// Lets the process live on; returns its id.
+    /// Leaves the process running; returns its process ID.
     pub fn let_go(&mut self) -> Option<u32> {
         if self.meant == Meant::StandStill {
             let _ = self.resume();
@@ -229,9 +227,9 @@ impl Drop for Server {
     }
 }
 
-/// Makes a child start with a higher niceness. If set from outside, it would apply only to the main thread and to threads started
-/// later.
-#[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
+/// Makes a child start with a higher niceness. Setting it from outside would affect only the main thread and
+/// threads started later.
+#[allow(unsafe_code, reason = "the only way to run code between fork and exec")]
 fn nicer(command: &mut Command, by: u8) {
     if by == 0 {
         return;
@@ -246,10 +244,9 @@ type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
 
 /// Starts a child that is killed when this process ends, however it ends.
 ///
-/// Linux kills such a child (`PR_SET_PDEATHSIG`) when the *thread* that started it ends. So one thread that
-/// lives as long as the process starts all children, and no JVM survives even a `kill -9` of the suite. Each
-/// child gets its own process group: a Ctrl-C in the terminal reaches only the suite, which then ends its
-/// children in order.
+/// Linux kills such a child (`PR_SET_PDEATHSIG`) when the *thread* that started it ends. One permanent thread
+/// therefore starts all children, and no JVM survives even a `kill -9` of the suite. Each child has its own
+/// process group: a Ctrl-C in the terminal reaches only the suite, which then stops its children in order.
 pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
     static KEEPER: OnceLock<io::Result<mpsc::Sender<SpawnRequest>>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(start_keeper).as_ref().map_err(|e| io::Error::other(e.to_string()))?;
@@ -272,7 +269,7 @@ fn start_keeper() -> io::Result<mpsc::Sender<SpawnRequest>> {
 }
 
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
+#[allow(unsafe_code, reason = "the only way to run code between fork and exec")]
 fn die_with_parent(command: &mut Command) {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     let parent = rustix::process::getpid();
@@ -296,9 +293,9 @@ pub const HEAP: &str = "-Xmx256m";
 /// minute). A deleted container would count as a write below its lock that no contender requested.
 pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3600000");
 
-/// Keys of every local server's configuration, as results report them. Deviations from the defaults:
-/// - short ticks and wide session bounds, so that scenarios may ask for short sessions;
-/// - no limit on connections per host: all clients share one address, so other users could shut out the run;
+/// Keys of every local server's configuration, as reported in results. Deviations from the defaults:
+/// - short ticks and wide session bounds, so that scenarios may use short sessions;
+/// - no limit on connections per host, because all clients share one address;
 /// - only the four-letter commands that the suite uses, and no admin server;
 /// - small preallocation of the transaction log, so that a run does not fill a small disk;
 /// - an hourly purge of all but the last three snapshots, so that a long run does not fill a large disk.
@@ -342,7 +339,7 @@ fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::R
 }
 
 /// Arguments of the server's JVM. Without a configuration, releases would log everything through logback or
-/// log4j, slowly. No directory is on the class path, because a class data archive works only without one.
+/// log4j, slowly. The class path has no directory, because class data archives do not work with one.
 fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
     let cfg = directory.join("zoo.cfg").display().to_string();
     vec![
@@ -363,7 +360,7 @@ fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> 
 
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// Returns whether this command line is that of a server whose ensemble's data are in `directory`.
+/// Whether this command line is that of a server whose ensemble's data are in `directory`.
 pub fn is_server_of(command: &[OsString], directory: &Path) -> bool {
     let [.., main, cfg] = command else { return false };
     let (cfg, directory) = (Path::new(cfg), Some(directory));
@@ -403,7 +400,7 @@ mod tests {
         };
         let mut child = std::thread::spawn(start).join().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
-        assert!(child.try_wait().unwrap().is_none(), "it died with the thread that asked for it");
+        assert!(child.try_wait().unwrap().is_none(), "the child died with the thread that started it");
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -428,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn class_path_holds_only_jars_and_log_configurations_are_named() {
+    fn class_path_has_only_jars_and_log_configurations_are_options() {
         let installation =
             Installation { java: "java".into(), class_path: "/a.jar:/b.jar".into(), origin: String::new() };
         let arguments = java_arguments(&installation, Path::new("/d"));

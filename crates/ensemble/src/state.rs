@@ -1,5 +1,5 @@
-//! Results of checks of servers and links: proof that a fault took effect, and that it ended. Also the state of servers (down,
-//! serving, or up without serving), the health of an ensemble, and its leader.
+//! Checks of servers and links, which prove that a fault took effect or ended. Also the state of servers, the
+//! health of an ensemble, and its leader.
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ pub type Done = Result<(), String>;
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Repeats a check until it succeeds, within this time. Fails with the last reason.
+/// Repeats a check until it succeeds or the time is over; then fails with the last reason.
 pub async fn eventually<T, F>(within: Duration, mut look: impl FnMut() -> F) -> Result<T, String>
 where
     F: Future<Output = Result<T, String>>,
@@ -43,7 +43,7 @@ const LOOK_WHETHER_WHOLE_EVERY: Duration = Duration::from_millis(50);
 pub struct Role {
     /// `host:port`.
     pub address: String,
-    /// `leader`, `follower`, `observer` or `standalone`; or why the server could not be asked.
+    /// `leader`, `follower`, `observer` or `standalone`; or why the server could not be queried.
     pub state: Result<String, String>,
     pub version: Option<String>,
     /// Number of synchronised followers; only a leader reports it.
@@ -55,7 +55,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// Asks a server with `mntr`, or with `srvr` if it does not allow `mntr`.
+    /// Queries a server with `mntr`, or with `srvr` if it does not allow `mntr`.
     pub async fn ask(address: &str) -> Self {
         let answer = admin::mntr(address).await;
         if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
@@ -100,7 +100,7 @@ impl Role {
         }
     }
 
-    /// Whether the server reports its role and not its counters, because it does not allow `mntr`.
+    /// Whether the server reports its role but not its counters, because it does not allow `mntr`.
     pub fn hides_counters(&self) -> bool {
         self.epoch.is_some()
     }
@@ -124,14 +124,14 @@ pub fn described(roles: &[Role]) -> String {
     states.collect::<Vec<_>>().join("; ")
 }
 
-/// Numbers of the servers that vote, as far as they answer: all but the observers.
+/// Numbers of the voting servers: all except those that report being observers.
 pub async fn voters(addresses: &[String]) -> Vec<usize> {
     let roles = roles(addresses).await;
     (1..).zip(&roles).filter(|(_, role)| !role.is("observer")).map(|(number, _)| number).collect()
 }
 
-/// Whether an error shows that no server is at the address: the host refuses, or the name no longer exists. A name server that
-/// does not answer shows nothing.
+/// Whether an error proves that no server is at the address: the connection was refused, or the name does not
+/// exist. A DNS server that does not answer proves nothing.
 pub fn is_gone(error: &std::io::Error) -> bool {
     let said = error.to_string();
     let is_passing = ["Temporary failure", "Try again"].iter().any(|passing| said.contains(passing));
@@ -151,7 +151,7 @@ pub fn is_whole(roles: &[Role]) -> bool {
     let Some(leader) = leader else { return false };
     let are_in_step = match (leader.synced_followers, leader.epoch) {
         (Some(in_step), _) => usize::try_from(in_step) == Ok(followers),
-        // A follower serves only once it is synchronised with a leader; one with a later epoch has another leader.
+        // A follower serves only once it is synchronised with a leader. A later epoch means another leader.
         (None, Some(epoch)) => roles.iter().all(|role| role.epoch.is_none_or(|own| own <= epoch)),
         (None, None) => false,
     };
@@ -195,12 +195,11 @@ pub async fn become_whole(
     }
 }
 
-/// Time limit for a server that may not answer at all.
+/// Timeout for a server that may not answer.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 /// Time without an answer after which a server counts as silent. A running server answers within 1 or 2 ms.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// A server's number and address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered {
     /// Number from 1.
@@ -209,13 +208,13 @@ pub struct Numbered {
     pub address: String,
 }
 
-/// Checks that a server's port is open and that it does not answer. A busy machine can look the same.
+/// Checks that a server's port is open and that the server does not answer. A busy machine can look the same.
 pub async fn answers_nothing(number: usize, address: &str) -> Fact {
     match admin::ruok(address, SILENCE).await {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
             Ok(format!("{address} is open and did not answer within {SILENCE:?}"))
         }
-        Err(error) => Err(format!("server {number} is not merely silent: {error}")),
+        Err(error) => Err(format!("server {number} did not stay silent, but failed: {error}")),
         Ok(()) => Err(format!("server {number} answers")),
     }
 }
@@ -229,9 +228,9 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Asks one server whether it leads, within `patience` per answer. Returns `None` for a leader of `epoch`
-    /// or earlier; that takes only `srvr`, since `mntr` costs the leader a millisecond of processor time. If
-    /// the leader does not allow `mntr`, counts the followers among `all` servers.
+    /// Queries whether a server leads, with a timeout of `patience` per answer. Returns `None` for a leader
+    /// of `epoch` or earlier, without `mntr`, which costs the leader a millisecond of processor time. If the
+    /// leader does not allow `mntr`, counts the followers among `all` servers.
     pub async fn elected_after(
         epoch: Option<u64>,
         server: usize,
@@ -257,13 +256,13 @@ impl Leader {
         Some(Self { server, epoch: srvr.epoch(), synced_followers })
     }
 
-    /// Returns whether the leader and its synchronised followers are a majority of `servers`.
+    /// Whether the leader and its synchronised followers are a majority of `servers`.
     pub fn is_backed(&self, servers: usize) -> bool {
         self.synced_followers + 1 >= quorum(servers)
     }
 }
 
-/// Number of servers that report the role of follower, without servers that have seen a later leader.
+/// Number of servers that report being followers, except those with a later epoch.
 async fn followers_of(epoch: u64, all: &[String], patience: Duration) -> usize {
     let answers = join_all(all.iter().map(|address| admin::srvr(address, patience))).await;
     let told = answers.into_iter().filter_map(|answer| answer.ok().flatten());
@@ -391,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn server_without_a_name_is_gone_but_a_silent_name_server_proves_nothing() {
+    async fn unresolvable_server_is_gone_but_a_temporary_dns_failure_proves_nothing() {
         let unknown = tokio::net::TcpStream::connect("no..where:1").await.unwrap_err();
         assert!(is_gone(&unknown), "{unknown}");
         let temporary = "failed to lookup address information: Temporary failure in name resolution";
@@ -419,7 +418,7 @@ mod tests {
     fn single_server_is_healthy_when_standalone_or_its_own_leader() {
         assert!(is_whole(&[role("standalone", None)]));
         assert!(is_whole(&[role("leader", Some(0))]));
-        assert!(!is_whole(&[role("leader", Some(2))]), "the others are not named");
+        assert!(!is_whole(&[role("leader", Some(2))]), "the followers are not listed");
         assert!(!is_whole(&[role("follower", None)]));
     }
 

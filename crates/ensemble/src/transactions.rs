@@ -1,7 +1,7 @@
 //! Creates, writes and deletes, read from the servers' transaction logs.
 //!
-//! The log is the ensemble's own order of events, whatever the clients believe. It also shows which nodes were deleted
-//! with their session; no client is notified of that.
+//! The log has the ensemble's own order of events, independent of what clients observe. It also shows which
+//! nodes were deleted with their session, which notifications do not.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -11,13 +11,13 @@ use zklockbench_core::txn;
 
 pub use zklockbench_core::txn::Happened;
 
-/// Session id of the servers' own transactions, which remove empty containers and expired TTL nodes.
+/// Session ID of the servers' own transactions, which remove empty containers and expired TTL nodes.
 pub const SERVERS_OWN: i64 = 0;
 
 /// One transaction, reduced to the fields in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// Session that requested it; [`SERVERS_OWN`] for the servers' own.
+    /// Session that requested the transaction; [`SERVERS_OWN`] for the servers' own.
     pub session: i64,
     pub zxid: i64,
     /// Time of the proposal, in ms since 1970 by the leader's wall clock.
@@ -43,7 +43,7 @@ pub fn number_of(path: &str) -> u64 {
     hasher.finish()
 }
 
-/// A node's life, as in the ensemble's log.
+/// Lifetime of a node, according to the ensemble's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeLife {
     pub created: i64,
@@ -67,8 +67,7 @@ pub struct Living {
 }
 
 impl Living {
-    /// Returns the transaction with all nodes that it deleted. The end of a session may list none, so they
-    /// are found among the existing nodes.
+    /// Completes a transaction with the ephemeral nodes of its ended session, which the log may not list.
     pub fn complete<'a>(&self, transaction: &'a Transaction) -> Cow<'a, Transaction> {
         let owned = self.ephemerals.get(&transaction.session).filter(|_| transaction.ends_session);
         let Some(owned) = owned else { return Cow::Borrowed(transaction) };
@@ -100,7 +99,7 @@ impl Living {
         }
     }
 
-    /// Applies a transaction that is [complete](Self::complete); returns the lives that it ends.
+    /// Applies a [complete](Self::complete) transaction; returns the node lifetimes that it ends.
     pub fn go_on(&mut self, transaction: &Transaction) -> Vec<NodeLife> {
         let (zxid, at_ms) = (transaction.zxid, transaction.at_ms);
         let mut ended = Vec::new();
@@ -117,7 +116,7 @@ impl Living {
                         self.owners.insert(change.path.clone(), transaction.session);
                         self.ephemerals.entry(transaction.session).or_default().insert(change.path.clone());
                     }
-                    // The log does not contain the end of an earlier node with this path.
+                    // An earlier node with this path existed, whose deletion is not in the log.
                     let forgotten =
                         self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
                     ended.extend(forgotten.map(|created| NodeLife { created, ..NodeLife::default() }));
@@ -143,8 +142,8 @@ impl Living {
     }
 }
 
-/// Next transaction of a log, with its changes below `below`, and its length in bytes. `None` at the end and if it is incomplete or
-/// damaged.
+/// Next transaction of a log, with its changes below `below`, and its length in bytes. `None` at the end and
+/// if the transaction is incomplete or damaged.
 pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let (record, length) = txn::next(log)?;
     let mut changes = Vec::new();
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn ephemeral_nodes_end_with_their_session_listed_or_not() {
+    fn ephemeral_nodes_end_with_their_session_even_if_unlisted() {
         let digest = [&2_i32.to_be_bytes()[..], &[0; 8]].concat();
         let listed = |paths: &[&str]| {
             let count = i32::try_from(paths.len()).unwrap().to_be_bytes().to_vec();
@@ -347,7 +346,7 @@ mod tests {
         let (checksum, length) = (8, 4);
         cut.truncate(HEADER + checksum + length + 20);
         assert!(read_lives(&cut).is_empty());
-        // The system had already extended the file, so the missing part of the record is zeroes
+        // The system had already extended the file, so the missing part of the record is zeros
         let mut torn = log(&[record(1, CREATE, &text("/l/a")), record(2, DELETE, &text("/l/a"))]);
         let deletion = torn.len() - 64 - 10;
         torn[deletion..].fill(0);

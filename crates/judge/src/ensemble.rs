@@ -1,20 +1,20 @@
-//! Exclusion according to the ensemble: whether every earlier holder's node was deleted when the next contender
-//! entered.
+//! Exclusion according to the ensemble: no contender may enter before the nodes of all earlier holders are
+//! deleted.
 //!
-//! Contenders' beliefs can be wrong in both directions. The servers' transaction logs cannot: they record when each node was
-//! deleted, by its holder or with its session. There are two checks.
+//! Contenders can be wrong about the lock. The servers' transaction logs cannot: they record when each node
+//! was deleted, by its holder or with its session. There are two checks.
 //!
-//! By transactions ([`LockHolds`]): a contender that finds in a reply that it holds does so as of some transaction.
-//! That transaction must not precede the deletion of an earlier holder's node. No clock is involved, and no overlap is
-//! too short to be detected.
+//! By transaction ([`LockHolds`]): the reply by which a contender finds that it holds the lock reflects some
+//! transaction. That transaction must not precede the deletion of an earlier holder's node. This check needs
+//! no clock and detects overlaps of any length.
 //!
-//! By the clock ([`NodeHolds`]): the servers run on this host and stamp transactions with its clock, so their times are
-//! comparable with those of the contenders. A contender is notified of a deletion only after its proposal, so a correct
-//! lock never enters before it.
+//! By clock ([`NodeHolds`]): the servers run on this host and timestamp transactions with its clock, so their
+//! times are comparable with the contenders' times. A contender is notified of a deletion only after its
+//! proposal, so a correct lock never admits it earlier.
 //!
-//! Ensembles can lose transactions. A follower that recorded a new epoch, but not yet the transactions sent for it, may be
-//! elected. All others then discard acknowledged transactions (ZOOKEEPER-4643, -4646). A node that disappeared without being
-//! deleted reveals this.
+//! An ensemble can lose acknowledged transactions (ZOOKEEPER-4643, -4646): a follower that recorded a new
+//! epoch, but not its transactions, may be elected. A node that disappears without a deletion reveals the
+//! loss.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
@@ -25,8 +25,8 @@ use zklockbench_core::clock::Stamp;
 use zklockbench_record::history::{LinePosition, LockKind, SessionState};
 use zklockbench_record::{Deed, EnsembleOrder, Facts, KeptOut, Life, LockClaim, Moment};
 
-/// Compares the acquisitions with the servers' logs of the nodes; `None` if the logs contain nothing. Memory grows with
-/// the locks and their holders, not with the acquisitions.
+/// Compares the acquisitions with the servers' logs; `None` if there is nothing to compare. Memory grows with
+/// locks and contenders, not with acquisitions.
 pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
     if facts.lives.is_empty() {
         return Ok(None);
@@ -41,28 +41,28 @@ pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
 struct EnsembleView<'a> {
     facts: &'a Facts,
     locks: BTreeMap<usize, LockView>,
-    /// Nodes that the ensemble has lost.
+    /// Nodes that disappeared without a deletion.
     forgotten: HashSet<i64>,
     /// Description of the first acquisition that was too early by the clock.
     first: Option<String>,
 }
 
-/// One lock as the ensemble saw it.
+/// One lock according to the ensemble.
 #[derive(Default)]
 struct LockView {
     by_clock: NodeHolds,
     by_zxid: LockHolds,
-    /// Times of the contenders' calls of acquire.
+    /// Time of each contender's latest acquire call.
     called: HashMap<usize, Stamp>,
-    /// Nodes of the contenders inside, with the transactions that deleted them.
+    /// Node of each contender inside, and the transaction that deleted it.
     inside: HashMap<usize, (i64, i64)>,
-    /// Latest releases: time, node, and the transaction that deleted it.
+    /// Latest releases: time, node, and the transaction that deleted the node.
     released: VecDeque<(Stamp, i64, i64)>,
-    /// Latest transaction that deleted a node released before those.
+    /// Latest deletion among the releases dropped from `released`.
     deleted_before: i64,
 }
 
-/// Number of releases kept per lock to date calls of acquire.
+/// Number of releases kept per lock, to place acquire calls on the transaction axis.
 const RELEASES_KEPT: usize = 512;
 
 impl LockView {
@@ -71,7 +71,7 @@ impl LockView {
         Self { by_clock, by_zxid, ..Self::default() }
     }
 
-    /// Several contenders may hold the lock through one node in succession; only the last one releases the node.
+    /// Several contenders may hold the lock through one node in succession; only the last of them deletes it.
     fn enters(&mut self, contender: usize, node: i64, deleted: i64) {
         self.released.retain(|(_, other, _)| *other != node);
         self.inside.insert(contender, (node, deleted));
@@ -87,11 +87,11 @@ impl LockView {
         }
     }
 
-    /// Latest position on the transaction axis by which the contender of a node had called acquire.
+    /// Position of a contender's acquire call on the transaction axis: at the latest, the creation of its
+    /// node.
     ///
-    /// The call came no later than the creation of its node. It may have come earlier, if the contender waited
-    /// in the process for others that share its position in the queue. A release after the call then had a
-    /// node, whose deletion follows the deletions of all nodes released before the call.
+    /// Contenders that share a position in the queue wait within the process before they have a node. Their
+    /// call counts from the last deletion among the nodes that were released before the call.
     fn asked(&self, contender: usize, node: i64) -> i64 {
         let Some(called) = self.called.get(&contender) else { return node };
         let before = self.released.iter().filter(|(left, ..)| left <= called);
@@ -131,7 +131,7 @@ impl EnsembleView<'_> {
         self.locks.entry(lock).or_insert_with(|| LockView::new(kind))
     }
 
-    /// A hold by the clock, from the contender's entry to the proposal of its node's deletion.
+    /// Adds a hold by the clock, from the contender's acquisition to the proposal of its node's deletion.
     fn enter(&mut self, moment: &Moment, claim: LockClaim, node: i64, life: &Life) {
         let differ_ms = self.facts.clocks_differ_ms;
         let hold = NodeHold {
@@ -141,8 +141,8 @@ impl EnsembleView<'_> {
             from: on_axis(self.facts.wall.ms(moment.at)),
             until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - differ_ms)),
         };
-        // The lock was granted in time, but its contender entered only after its session had ended. The judge of
-        // histories decides whether the contender had been notified.
+        // The lock was granted in time, but the contender entered after its session had ended. The history's
+        // checker decides whether it had been notified.
         if life.with_its_session && hold.until <= hold.from {
             return;
         }
@@ -151,10 +151,10 @@ impl EnsembleView<'_> {
         }
     }
 
-    /// A hold by transactions: from the transaction as of which it was found to the transaction that deleted its node.
+    /// Adds a hold by transaction, from the state in which it was found to the deletion of its node.
     fn grant(&mut self, moment: &Moment, claim: LockClaim, token: i64, zxid: Option<i64>, life: &Life) {
         let contender = moment.contender;
-        // A node that is still there was deleted by no transaction so far.
+        // Without a deletion, the node still exists.
         let deleted = life.deleted.unwrap_or(i64::MAX);
         let lock = self.lock(moment.lock);
         let grant = OrderGrant {
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use zklockbench_record::{CLOCKS_DIFFER_MS, Lives};
 
-    /// An acquisition by a node, after a call of acquire.
+    /// An acquisition through a node, with its acquire call and its release.
     #[derive(Debug, Clone, Copy)]
     struct Grant {
         left: Option<Stamp>,
@@ -256,8 +256,7 @@ mod tests {
         Facts { lives, ..Facts::without_moments(kind) }.with_moments(moments.collect())
     }
 
-    /// Order of mutex holds given by the transactions that created their node, found the hold, and deleted
-    /// the node.
+    /// Judges mutex holds, given as the zxids that created the node, found the hold and deleted the node.
     fn found(holds: &[(i64, Option<i64>, i64)]) -> EnsembleOrder {
         let life = |created, deleted| {
             (created, Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() })
@@ -293,15 +292,14 @@ mod tests {
 
     #[test]
     fn acquisition_counts_as_contested_if_its_node_existed_before_the_previous_deletion() {
-        // The second acquisition had to wait for the first; at the third, the lock was free.
+        // The second acquisition had to wait for the first; the third found the lock free.
         let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (25, Some(25), 30)]);
         assert_eq!((order.checked_by_zxid, order.contested_by_zxid), (2, 1));
     }
 
     #[test]
     fn wait_within_the_process_counts_before_the_node_exists() {
-        // Both contenders share a position in the queue: the second has no node until the first one's is
-        // gone.
+        // Both contenders share a queue position: the second has no node until the first one's is deleted.
         let order_if_second_called_at = |called| {
             let first = Grant { zxid: Some(1), left: Some(300), ..grant(0, 1, 100) };
             let second = Grant { zxid: Some(11), called, left: Some(600), ..grant(1, 11, 500) };
@@ -310,17 +308,21 @@ mod tests {
             let order = compared(&[first, second], &lives, LockKind::Mutex);
             (order.checked_by_zxid, order.contested_by_zxid, order.too_early)
         };
-        assert_eq!(order_if_second_called_at(200), (1, 1, 0), "it asked while the first was inside");
+        assert_eq!(
+            order_if_second_called_at(200),
+            (1, 1, 0),
+            "the second called acquire during the first hold"
+        );
         assert_eq!(
             order_if_second_called_at(301),
             (1, 0, 0),
-            "it asked when the first had been released, and waited for nobody"
+            "the second called acquire after the release and did not wait"
         );
     }
 
     #[test]
     fn shared_node_is_released_by_its_last_holder() {
-        // The first has left and acquires again while the second holds the lock through the same node.
+        // The first contender has left and acquires again while the second holds through the same node.
         let first = Grant { zxid: Some(1), left: Some(200), ..grant(0, 1, 100) };
         let second = Grant { left: Some(400), ..grant(1, 1, 300) };
         let again = Grant { zxid: Some(11), called: 250, left: Some(600), ..grant(0, 11, 500) };
@@ -332,7 +334,7 @@ mod tests {
 
     #[test]
     fn holds_are_ordered_by_when_they_were_found_not_by_node() {
-        // An unfair lock: the holder of the third node preceded the holder of the second
+        // An unfair lock: the holder of the third node preceded the holder of the second node
         let order = found(&[(1, Some(1), 10), (2, Some(20), 30), (3, Some(10), 20)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (2, 0));
         // Two holds found in the same state of the queue cannot both be right
@@ -340,24 +342,23 @@ mod tests {
     }
 
     #[test]
-    fn acquisition_by_an_event_alone_is_not_checked_by_zxid() {
+    fn acquisition_without_a_zxid_is_not_checked_by_zxid() {
         let order = found(&[(1, Some(1), 10), (2, None, 20), (3, Some(20), 30)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (1, 0));
     }
 
     #[test]
-    fn clock_evidence_counts_the_share_of_the_wait_with_a_certain_holder() {
-        // Inside since 10 ms, gone at 50 ms ± 2 ms: an acquire from 0 ms to 50 ms could have been caught for
-        // 38 ms.
+    fn clock_evidence_counts_the_certainly_blocked_share_of_a_wait() {
+        // Held from 10 ms to 50 ms ± 2 ms: for 38 ms of the wait, an overlap would have been detected.
         let lives = Lives::from([life(1, 50), life(3, 90), life(5, 99)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 50_000), grant(2, 5, 90_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);
         assert_eq!(
             (order.checked, order.contested),
             (3, 2),
-            "38 of 50 ms and 76 of 90 ms make more than one and a half"
+            "the shares 38/50 and 76/90 round to two acquisitions"
         );
-        // A hold no longer than the possible difference between clocks is not evidence.
+        // A hold no longer than the clock tolerance is not evidence.
         let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];
         assert_eq!(compared(&grants, &lives, LockKind::Mutex).contested, 0);
@@ -365,7 +366,7 @@ mod tests {
 
     #[test]
     fn overlaps_within_a_clock_adjustment_are_not_counted() {
-        // The second enters 6 ms before the first one's node is deleted.
+        // The second contender enters 6 ms before the first one's node is deleted.
         let entered = |clocks_differ_ms| {
             let lives = Lives::from([life(1, 50), life(3, 90)]);
             let grants = [grant(0, 1, 10_000), grant(1, 3, 44_000)];
@@ -403,15 +404,15 @@ mod tests {
     }
 
     #[test]
-    fn acquisition_after_the_unnoticed_end_of_its_session_blames_no_lock() {
-        // The second was inside when the first noticed that it had been granted the lock.
+    fn acquisition_after_an_unnoticed_session_end_is_not_a_violation() {
+        // The second contender was already inside when the first noticed its own grant.
         let entered = |with_its_session| {
             let gone = Life { with_its_session, ..life(1, 20).1 };
             let lives = Lives::from([(1, gone), life(3, 90)]);
             compared(&[grant(1, 3, 30_000), grant(0, 1, 40_000)], &lives, LockKind::Mutex)
         };
         assert_eq!((entered(true).checked, entered(true).overlaps), (1, 0));
-        assert_eq!((entered(false).checked, entered(false).overlaps), (2, 1), "its node was deleted");
+        assert_eq!((entered(false).checked, entered(false).overlaps), (2, 1), "the holder deleted its node");
     }
 
     #[test]
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn node_gone_without_a_deletion_is_forgotten_and_blames_no_acquisition() {
+    fn node_gone_without_a_deletion_is_counted_but_is_not_an_overlap() {
         let lives = Lives::from([(1, Life::default()), life(3, 90)]);
         let grants = [grant(0, 1, 10_000), grant(0, 1, 11_000), grant(1, 3, 20_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);

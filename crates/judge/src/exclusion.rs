@@ -1,5 +1,4 @@
-//! Verdicts on whether a lock kept its promises. The only judge of trials and runs, whether they have just ended or
-//! were read from disk.
+//! Verdicts on trials and runs, whether they have just ended or were read from disk.
 
 use std::io;
 
@@ -17,15 +16,14 @@ use zklockbench_record::{
     Cause, EnsembleOrder, Evidence, Excused, Facts, Holder, Judged, KeptOut, Parts, Stuck, Trial, Violation,
 };
 
-/// Judges one trial. A trial that just ended still has its facts, which are consumed; a stored trial is
-/// judged by the results derived from them.
+/// Judges one trial. The facts of a trial that has just ended are consumed; a stored trial has none.
 pub fn judge(trial: &mut Trial) {
     if let Some(facts) = trial.facts.take()
         && let Err(error) = learn(trial, &facts)
     {
         trial.unchecked.push(format!("the contenders' events could not be judged completely: {error}"));
     }
-    // Only open arrivals, which do not wait for a free contender, can pile up; tries do not.
+    // Open arrivals can pile up if they wait for the lock.
     let piles_up = trial.arrived.is_some() && !trial.spec.only_tries();
     if let Some(steady) = trial.steady.as_mut().filter(|_| piles_up) {
         steady.queue = Some(steady.growth());
@@ -69,7 +67,7 @@ fn learn(trial: &mut Trial, facts: &Facts) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds what the contenders saw of each other, with times since `began`.
+/// Adds the overlaps that the contenders recorded, with times relative to `began`.
 fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
     let holder = |holder: &Holder| Holder {
         entered_us: holder.entered_us.saturating_sub_unsigned(began),
@@ -87,7 +85,7 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
         judgement.locks.iter().map(class).fold(Overlaps::default(), Overlaps::and)
     };
     let zombies = sum(|lock| lock.zombies);
-    // Acquisitions with another program's stamps are not counted while they overlap.
+    // The live count misses an overlap if a driver reports its acquisition late.
     if !trial.violations.is_empty() {
         trial.most_inside = trial.most_inside.max(2);
     }
@@ -97,7 +95,7 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
         uncertain: sum(|lock| lock.uncertain).count,
         longest_unsafe_us: zombies.longest_us,
     };
-    // A lock that does not exclude lets in a try that holders should have refused.
+    // A failed try is evidence, too: a lock that does not exclude would have let it succeed.
     let refused = if trial.spec.only_tries() { judgement.refused } else { KeptOut::default() };
     let kept_out = judgement.kept_out + refused;
     trial.evidence = Evidence {
@@ -108,7 +106,7 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
     };
 }
 
-/// The verdict, or *unknown* if another client interfered: no lock can prevent other clients from deleting its nodes.
+/// The verdict, or *unknown* if another client interfered: no lock can stop others from deleting its nodes.
 fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     match trial.interference.first() {
         Some(first) => Verdict::Unknown(vec![format!("interference: {first}")]),
@@ -116,25 +114,25 @@ fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     }
 }
 
-/// Whether contenders saw only permitted holders inside together.
+/// Whether the contenders observed only permitted overlaps.
 ///
-/// A violation outweighs everything. *Held* needs a complete trial, and acquisitions that would have caught a lock that does not
-/// exclude. Two contenders inside together can be seen only if another contender could run while one was inside, and if a
-/// contender was blocked.
+/// A violation decides the verdict. *Held* requires a complete trial, and acquisitions that would have
+/// exposed a lock that does not exclude. An overlap can be observed only if another contender could run
+/// during the hold, and if a contender was blocked.
 fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);
     }
     let given_up = trial.evidence.given_up_early;
     if given_up > 0 {
-        let had = counted(given_up, "holder had given up its", "holders had given up their");
+        let had = counted(given_up, "holder had deleted its", "holders had deleted their");
         return Verdict::Violated(vec![format!("{had} own node before the release")]);
     }
     let mut doubts: Vec<String> = trial.cut_short.iter().map(|cut| format!("partial: {}", cut.why)).collect();
     doubts.extend(trial.wrong_holds.iter().cloned());
     doubts.extend(faults(trial));
     let lost = trial.whole.lost_while_held;
-    // With faults, each overlap is judged by the sessions involved.
+    // With faults, each overlap is judged by its sessions instead.
     if lost > 0 && trial.faults.is_empty() {
         doubts.push(format!(
             "{} session",
@@ -151,8 +149,8 @@ fn exclusion(trial: &Trial) -> Verdict {
     Verdict::unknown_if(doubts)
 }
 
-/// Whether every free and wanted lock was acquired and, after faults, every waiter served. Without faults, a lock may let a
-/// contender starve; its wait shows that.
+/// Whether every free and wanted lock was acquired and, after faults, every waiter was served. Without
+/// faults, starvation is no violation; it shows in the waits.
 fn progress(trial: &Trial) -> Option<Verdict> {
     if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
@@ -165,12 +163,12 @@ fn progress(trial: &Trial) -> Option<Verdict> {
     let blocked = first.blocked_by.as_ref().map(|node| format!("; blocked by {node}")).unwrap_or_default();
     let why =
         vec![format!("{stuck} stuck although {over}; the first is contender {}{blocked}", first.contender)];
-    // No lock can keep others from creating nodes in its queue.
+    // No lock can stop other clients from creating nodes in its queue.
     let is_strangers = trial.faults.is_empty() && first.stranger;
     Some(if is_strangers { Verdict::Unknown(why) } else { Verdict::Violated(why) })
 }
 
-/// Whether no contender entered too early, according to the ensemble.
+/// Verdict on the order of acquisitions according to the ensemble; `None` if it was not checked.
 fn order(trial: &Trial) -> Option<Verdict> {
     let unchecked = trial.unchecked.clone();
     let Some(order) = &trial.ensemble_order else {
@@ -194,8 +192,7 @@ fn order(trial: &Trial) -> Option<Verdict> {
     Some(Verdict::unknown_if(forgotten.into_iter().chain(unchecked).collect()))
 }
 
-/// Whether client, cost model and servers agree on the counts. A disagreement does not show which count is
-/// wrong.
+/// Whether client, cost model and servers agree on the counts. The verdict is *unknown* if they differ.
 fn accounting(trial: &Trial) -> Option<Verdict> {
     if trial.accounting.iter().all(|line| line.agrees().is_none()) {
         return None;
@@ -216,7 +213,7 @@ fn accounting(trial: &Trial) -> Option<Verdict> {
     Some(Verdict::unknown_if(apart))
 }
 
-/// Why the evidence does not suffice, and a remedy; `None` if it suffices.
+/// Reason why the evidence is insufficient, with a remedy; `None` if it suffices.
 fn too_little(trial: &Trial) -> Option<String> {
     let (checked, asked, evidence) = (trial.checked(), trial.spec.evidence, &trial.evidence);
     if asked.is_met_by(checked) {
@@ -228,7 +225,7 @@ fn too_little(trial: &Trial) -> Option<String> {
             0 => String::new(),
             entries => format!(" ({entries} before or after it)"),
         };
-        return Some(format!("no acquisition in the measured phase{beside}; use a longer one"));
+        return Some(format!("no acquisition in the measured phase{beside}; use a longer phase"));
     }
     let all = trial.checkable();
     if checked == 0 && evidence.waited == 0 {
@@ -245,14 +242,13 @@ fn too_little(trial: &Trial) -> Option<String> {
     ))
 }
 
-/// Evidence of the held trial with the least evidence; `None` if no trial held.
+/// Evidence of the *held* trial with the least evidence; `None` without a *held* trial.
 pub fn least_evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     Some(format!("{}: {}", trial.name(), trial.describe_evidence()))
 }
 
-/// Doubts about a trial's faults: nothing can be attributed to a fault without an observed effect, and an
-/// overlap with an unknown outcome proves nothing.
+/// Doubts due to a trial's faults: faults without an effect, unhealed faults, and uncertain overlaps.
 fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
     let unproved = trial.faults.iter().filter(|fault| !fault.proved);
     let unproved = unproved.map(|fault| format!("fault {} ({}): {}", fault.number, fault.label, fault.proof));
@@ -265,8 +261,8 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
     unproved.chain(left).chain(open)
 }
 
-/// Whether every contender that believed it held did hold according to the ensemble. No lock with sessions can promise that, so
-/// the check is optional.
+/// Whether every contender that believed it held the lock did hold it, according to the ensemble. No lock
+/// with sessions can guarantee that, so the check is optional.
 pub fn zombies(trials: &[Trial]) -> Verdict {
     let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
         let zombies = trial.excused.zombies;
@@ -276,9 +272,10 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
     Verdict::violated_if(found.collect())
 }
 
-/// Judges a run by its judged trials. Trials with one contender have no other to exclude and do not count for
-/// exclusion, unless there are no others. A generator that did not keep up in a trial leaves the metrics
-/// unknown, unless a replacement trial exists. Exclusion was still observed.
+/// Judges a run by its judged trials.
+///
+/// Trials with one contender do not count for exclusion. If the generator did not keep up in a trial, the
+/// metrics are *unknown* unless the trial was replaced; its exclusion still counts.
 pub fn of_run(trials: &[Trial], planned: usize) -> Judged {
     let named = |trial: &Trial, verdict: &Verdict| {
         verdict.clone().with_reasons(|reason| format!("{}: {reason}", trial.name()))
@@ -321,7 +318,7 @@ fn describe(trial: &Trial) -> String {
     }
     let holder = |holder: &zklockbench_record::Holder| {
         let node = match (holder.sequence, holder.czxid) {
-            // Older versions recorded the number of the node.
+            // Older versions recorded the node's sequence number.
             (Some(number), _) => format!("node {number}"),
             (None, Some(czxid)) => format!("node 0x{czxid:x}"),
             (None, None) => "no node".to_owned(),
@@ -336,13 +333,12 @@ fn describe(trial: &Trial) -> String {
     )
 }
 
-/// The known hazard of the lock that explains all stuck contenders and nodes left; `None` if it does not
-/// explain all of them.
+/// The known hazard of the lock that explains all stuck contenders and leftover nodes; `None` if they have
+/// another cause.
 ///
-/// A lock that searches for its node only once can create a second one, if a server hid the first or applied
-/// it late. Every contender that waits for the first node is then stuck: its own contender, and the one
-/// behind it. If an acquire with the second node had ended by then, its contender may wait elsewhere, as in the
-/// process's own lock: then the first node is left at the end.
+/// A lock that searches for its node only once may create a second one, if a server hid the first or applied
+/// it late. Then every contender that waits for the first node is stuck, including its own contender. If that
+/// contender has already acquired the lock with the second node, the first is left behind.
 pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);
     let waits_for_itself =
@@ -353,18 +349,17 @@ pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let explained = stuck.all(|one| one.blocker.is_some_and(waits_for_itself) || waits_for_left(one));
     let is_hazard = card.guarantees.protection == Protection::Unsynced;
     (is_hazard && unanswered && explained).then_some(
-        "after a lost response it looks for its node once, without a sync, and so created a second one",
+        "after a lost reply it searches for its node only once, without a sync, so it created a second node",
     )
 }
 
-/// Name of a node that a record gives by its path, its session following in parentheses.
+/// Name of a node recorded by its path, with its session in parentheses.
 fn node_name(told: &str) -> &str {
     let path = told.split_once(" (").map_or(told, |(path, _)| path);
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// Difference between a trial's record and its history about exclusion as contenders saw it; `None` if they
-/// agree.
+/// Difference in exclusion between a trial's record and its history; `None` if they agree.
 pub fn differs(trial: &Trial, judgement: &Judgement) -> Option<String> {
     let sum = |count: fn(&super::history::LockReport) -> u64| judgement.locks.iter().map(count).sum::<u64>();
     let (found, open) = (sum(|lock| lock.violations.count), sum(|lock| lock.uncertain.count));
@@ -380,9 +375,8 @@ pub fn differs(trial: &Trial, judgement: &Judgement) -> Option<String> {
     }
 }
 
-/// Adds the results of all workers' combined history to a trial. Workers share no clock, so only the
-/// ensemble's order of transactions shows whether the lock excluded across them. [`judge`] continues from
-/// there.
+/// Adds the results of all workers' combined history to a trial; call [`judge`] afterwards. Workers share no
+/// clock, so only the ensemble's order of transactions shows exclusion across them.
 pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
     let sum = |count: fn(&super::history::OrderReport) -> u64| -> u64 {
         judgement.locks.iter().map(|lock| count(&lock.order)).sum()

@@ -1,4 +1,4 @@
-//! The interval engine: holders of one lock along any ascending axis (microseconds, milliseconds, transactions). Counts
+//! Holders of one lock along an ascending axis (microseconds, milliseconds, transactions). Counts
 //! acquisitions beyond the limit, and the time for which others were blocked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -7,22 +7,22 @@ use zklockbench_core::catalog::Mode;
 use zklockbench_record::KeptOut;
 use zklockbench_record::history::{LockClaim, LockKind};
 
-/// A position on the axis. Neither zxids nor times since 1970 are negative.
+/// A position on the axis. Neither zxids nor Unix times are negative.
 pub(super) fn on_axis(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// Maximum number of different claims tracked per lock; hardly any history has more.
+/// Maximum number of different claims tracked per lock.
 const CLAIMS: usize = 64;
 
-/// Time during which a claim was blocked, while other contenders could run and an acquisition would have been seen.
+/// Time for which a claim was blocked and a violation would have been noticed.
 #[derive(Debug, Default)]
 struct ShutSpan {
     since: Option<u64>,
     /// Whether another stay began while the claim was blocked.
     joined: bool,
     total: u64,
-    /// End of the last such time.
+    /// End of the last blocked time.
     ended: u64,
 }
 
@@ -30,9 +30,9 @@ struct ShutSpan {
 enum StayChange {
     Began,
     Ended,
-    /// A stay that began there ended, and no other contender could run during it.
+    /// A stay that began at this position ended, and no other contender could run during it.
     EndedAlone(u64),
-    /// Stays ended at unknown positions; the first of them began there.
+    /// Stays ended at unknown positions; the first of them began at this position.
     EndedUnseen(u64),
 }
 
@@ -85,7 +85,7 @@ impl Taken {
         self.by_writers -= other.by_writers;
     }
 
-    /// Leases that conflict with a claim, as the lock understands it.
+    /// Leases that conflict with a claim.
     fn in_the_way(&self, claim: LockClaim) -> u64 {
         if claim.mode == Mode::Read { self.by_writers } else { self.all }
     }
@@ -113,15 +113,15 @@ struct Stay<T> {
 
 /// Holds inside, by the caller's keys.
 ///
-/// Only certain stays are evidence, and only while they are certain. So a doubtful stay that turns out not to have been
-/// a hold does not remove evidence.
+/// Only certain stays are evidence, and only while they are certain: a doubtful stay that turns out not to
+/// have been a hold removes no evidence.
 #[derive(Debug)]
 pub(super) struct Inside<T> {
     kind: LockKind,
     stays: BTreeMap<u64, Stay<T>>,
     taken: Taken,
     certainly_taken: Taken,
-    /// Stays without a key, and the start of the first of them.
+    /// Leases of the stays without a key, and the start of the first stay.
     merged: Option<(Taken, u64)>,
     shut: Vec<(LockClaim, ShutSpan)>,
 }
@@ -142,7 +142,7 @@ impl<T> Inside<T> {
         self.kind
     }
 
-    /// Whether the claim has to wait for leases of other holders.
+    /// Whether the claim must wait for leases of other holders.
     pub fn excludes(&self, claim: LockClaim) -> bool {
         self.exceeds(&self.taken, claim)
     }
@@ -152,7 +152,7 @@ impl<T> Inside<T> {
         in_the_way > 0 && in_the_way > self.kind.allowed_beside(claim)
     }
 
-    /// Registers a request. Returns the total time for which the same claim has been blocked by then.
+    /// Registers a request. Returns the total time for which its claim has been blocked so far.
     pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
         let claim = self.kind.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
@@ -162,13 +162,13 @@ impl<T> Inside<T> {
         self.kept_out(claim, at)
     }
 
-    /// Total time for which the claim has been blocked. An untracked claim was blocked at least as long as
-    /// one for fewer leases.
+    /// Total time for which the claim has been blocked. For an untracked claim, the time of a claim for fewer
+    /// leases is a lower bound.
     pub fn kept_out(&self, claim: LockClaim, at: u64) -> u64 {
         self.shut_to(claim).map_or(0, |shut| shut.until(at))
     }
 
-    /// Whether the claim was blocked at any position after `asked` and before `at`, the current end of the axis.
+    /// Whether the claim was blocked anywhere between `asked` and `at`, the current end of the axis.
     pub fn was_kept_out(&self, claim: LockClaim, asked: u64, at: u64) -> bool {
         let was = |shut: &ShutSpan| shut.ended > asked || shut.since.is_some_and(|since| since < at);
         asked < at && self.shut_to(claim).is_some_and(was)
@@ -182,7 +182,7 @@ impl<T> Inside<T> {
         nearest.map(|(_, shut)| shut)
     }
 
-    /// Begins a stay with an unused key.
+    /// Begins a stay under an unused key.
     pub fn enter(&mut self, key: u64, claim: LockClaim, since: u64, evidence: Evidence, who: T) {
         let claim = self.kind.in_force(claim);
         self.taken.add(claim);
@@ -193,7 +193,7 @@ impl<T> Inside<T> {
         self.stays.insert(key, Stay { claim, since, evidence, who });
     }
 
-    /// Ends the certainty of a stay, which is not evidence from then on.
+    /// Makes a stay doubtful, so that it is no longer evidence.
     pub fn doubt(&mut self, key: u64, at: u64) {
         let Some(stay) = self.stays.get_mut(&key) else { return };
         if std::mem::replace(&mut stay.evidence, Evidence::Doubtful) == Evidence::Certain {
@@ -203,7 +203,7 @@ impl<T> Inside<T> {
         }
     }
 
-    /// Ends a stay. `alone` if no other contender could run during it.
+    /// Ends a stay. `alone`: no other contender could run during it.
     pub fn leave(&mut self, key: u64, at: u64, alone: bool) -> Option<T> {
         let Stay { claim, since, evidence, who } = self.stays.remove(&key)?;
         self.taken.remove(claim);
@@ -214,8 +214,7 @@ impl<T> Inside<T> {
         Some(who)
     }
 
-    /// Drops the key of a stay that certainly happened. The stay then lasts until the next eviction and is only
-    /// counted.
+    /// Drops the key of a stay that certainly happened. The stay is only counted until the next eviction.
     pub fn merge(&mut self, key: u64) {
         if let Some(Stay { claim, since, .. }) = self.stays.remove(&key) {
             let (merged, first) = self.merged.get_or_insert((Taken::default(), since));
@@ -224,7 +223,7 @@ impl<T> Inside<T> {
         }
     }
 
-    /// Ends certain stays and all merged ones at an unknown position before `at`.
+    /// Ends these certain stays and all merged stays at an unknown position before `at`.
     pub fn evict(&mut self, keys: &BTreeSet<u64>, at: u64) -> Vec<T> {
         let mut first = u64::MAX;
         let mut evicted = Vec::with_capacity(keys.len());
@@ -255,7 +254,7 @@ impl<T> Inside<T> {
         self.stays.get_mut(&key).map(|stay| &mut stay.who)
     }
 
-    /// The stays that conflict with a claim, with their leases, in the order of their keys.
+    /// The stays that conflict with a claim, with their leases, in key order.
     pub fn in_the_way(&mut self, claim: LockClaim) -> impl DoubleEndedIterator<Item = (u64, &mut T)> {
         let kind = self.kind;
         let stays = self.stays.values_mut();
@@ -269,26 +268,26 @@ impl<T> Inside<T> {
 pub(super) struct NodeHold {
     pub contender: usize,
     pub claim: LockClaim,
-    /// Node of the hold; holds with the same node are one.
+    /// Node of the hold; holds with the same node count as one.
     pub node: i64,
     pub from: u64,
     pub until: u64,
 }
 
-/// Holds of one lock by nodes with known ends, in the order of the axis.
+/// Holds of one lock by nodes with known ends, added in the order of the axis.
 #[derive(Debug, Default)]
 pub(super) struct NodeHolds {
     inside: Inside<NodeHold>,
-    /// Ends of the holds inside, with their keys.
+    /// End and key of each hold inside.
     ends: BTreeSet<(u64, u64)>,
-    /// Nodes by which the lock is held.
+    /// Nodes through which the lock is held.
     nodes: HashSet<i64>,
-    /// Each contender's request: its position, and the total blocked time of its claim by then.
+    /// Position of each contender's request, and the blocked time of its claim by then.
     asked: HashMap<usize, (u64, u64)>,
     pub holds: u64,
     /// Number of holds that began while too many leases were taken.
     pub too_early: u64,
-    /// Holds that others blocked.
+    /// Evidence from holds that others blocked.
     pub kept_out: KeptOut,
 }
 
@@ -303,7 +302,7 @@ impl NodeHolds {
         self.asked.insert(contender, (at, kept_out));
     }
 
-    /// Begins a hold. If it began too early, returns the conflicting hold that lasts longest.
+    /// Begins a hold. If it began too early, returns the longest conflicting hold.
     pub fn enter(&mut self, hold: NodeHold) -> Option<NodeHold> {
         self.holds += 1;
         self.leave_until(hold.from);
@@ -348,7 +347,6 @@ mod tests {
 
     #[test]
     fn two_leases_do_not_fit_when_three_of_four_are_taken() {
-        // Three of four leases are taken: one more fits, two do not.
         let mut inside = Inside::new(LockKind::Semaphore(4));
         inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
         assert!(!inside.excludes(writer(1)) && inside.excludes(writer(2)));
@@ -367,7 +365,7 @@ mod tests {
         inside.leave(1, 30, false);
         inside.leave(2, 50, false);
         assert_eq!([1, 2, 4].map(|leases| inside.kept_out(writer(leases), 90)), [10, 20, 40]);
-        assert_eq!(inside.asks(writer(3), 60), 0, "nobody has asked for three before");
+        assert_eq!(inside.asks(writer(3), 60), 0, "no claim for three leases was tracked before");
     }
 
     #[test]
@@ -377,7 +375,7 @@ mod tests {
         inside.enter(1, writer(1), 10, Evidence::Certain, 'a');
         let kept_out = |inside: &Inside<char>, asked, at| inside.was_kept_out(writer(1), asked, at);
         assert_eq!([10, 11].map(|at| kept_out(&inside, 0, at)), [false, true]);
-        assert!(!kept_out(&inside, 15, 15), "between a place and itself is nothing");
+        assert!(!kept_out(&inside, 15, 15), "an empty range has no blocked time");
         inside.leave(1, 20, false);
         assert_eq!([19, 20].map(|asked| kept_out(&inside, asked, 30)), [true, false]);
     }
@@ -402,10 +400,10 @@ mod tests {
         }
     }
 
-    /// A hold, after the position at which its contender asked.
+    /// A hold, with the position of its request.
     type AskedHold = (u64, NodeHold);
 
-    /// The expected result of [`NodeHolds`], checking every pair at every position of the axis.
+    /// Expected result of [`NodeHolds`], from comparing all pairs at every position.
     fn pair_by_pair(kind: LockKind, holds: &[AskedHold]) -> (u64, KeptOut) {
         let capacity = if let LockKind::Semaphore(leases) = kind { leases } else { 1 };
         let weight = |hold: &NodeHold| {

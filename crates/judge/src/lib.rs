@@ -1,4 +1,4 @@
-//! Judging: pure functions that derive verdicts from records.
+//! Pure functions that derive verdicts from records.
 
 mod ensemble;
 mod exclusion;

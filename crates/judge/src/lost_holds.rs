@@ -1,7 +1,7 @@
-//! Holders whose session ended: when they were notified of the end, and how long they continued as holders.
+//! Holders whose session ended while they were inside: when they were notified, and how long they stayed.
 //!
-//! The servers' logs date the end of a session by the deletion of the holder's node, in whole milliseconds. All other
-//! times are moments of the contenders.
+//! The servers' logs date a session's end by the deletion of the holder's node, in whole milliseconds. All
+//! other times come from the contenders.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,7 +10,7 @@ use zklockbench_core::clock::Stamp;
 use zklockbench_record::history::SessionState;
 use zklockbench_record::{Deed, Facts, LostHold, LostHolds, Moment};
 
-/// The holds whose session ended before the holder left; `None` if the logs contain nothing.
+/// Holds whose session ended before the holder left; `None` if the logs contain no nodes.
 pub(super) fn find(facts: &Facts) -> io::Result<Option<LostHolds>> {
     if facts.lives.is_empty() {
         return Ok(None);
@@ -34,7 +34,7 @@ struct Holding {
     left: Option<Stamp>,
 }
 
-/// Follows one contender; returns its hold when it is over.
+/// Applies a moment to its contender's hold. Returns the hold when it is over, if it was lost.
 fn happens(
     facts: &Facts,
     moment: &Moment,
@@ -66,14 +66,14 @@ fn happens(
     Ok(None)
 }
 
-/// The hold, if its session ended while the holder was inside.
+/// The hold, if its session ended while the holder was still inside.
 fn lost(facts: &Facts, contender: usize, hold: &Holding) -> Option<LostHold> {
     let since = |at: Stamp| (facts.wall.ms(at) - hold.ended_ms).saturating_mul(1_000);
     let inside_us = u64::try_from(since(hold.left?)).ok().filter(|us| *us > 0)?;
     Some(LostHold {
         contender,
         suspended_us: hold.suspended.map(since),
-        // A message that arrives within the same millisecond may seem earlier.
+        // A notification within the same millisecond may seem to come before the end.
         told_us: hold.told.map(|at| u64::try_from(since(at)).unwrap_or(0)),
         inside_us,
     })
@@ -87,7 +87,7 @@ mod tests {
 
     const NODE: i64 = 7;
 
-    /// A hold from 10 ms by a session that the ensemble ends at 100 ms, unless the node is released.
+    /// Lost holds of a trial with one hold since 10 ms, whose node is deleted at 100 ms.
     fn found(with_its_session: bool, later: &[(Stamp, Deed)]) -> LostHolds {
         let life = Life { deleted: Some(9), deleted_at_ms: Some(100), with_its_session };
         let enters = Deed::Enters { claim: LockClaim::WRITE, token: Some(NODE), zxid: None };
@@ -103,7 +103,7 @@ mod tests {
     const LEAVES: Deed = Deed::Leaves { alone: false };
 
     #[test]
-    fn holder_that_listens_leaves_when_it_learns_of_the_end() {
+    fn holder_leaves_when_notified_of_its_sessions_end() {
         let holds = found(
             true,
             &[(60_000, SUSPENDED), (150_000, EXPIRED), (151_000, LEAVES), (152_000, Deed::MayHaveLeft)],
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn holder_that_does_not_listen_learns_of_the_end_by_its_release() {
+    fn holder_without_notification_learns_of_the_end_at_its_release() {
         let holds = found(true, &[(900_000, LEAVES), (903_000, EXPIRED), (903_000, Deed::MayHaveLeft)]);
         let hold = LostHold { contender: 3, suspended_us: None, told_us: Some(803_000), inside_us: 800_000 };
         assert_eq!(holds.holds, [hold]);
@@ -124,9 +124,9 @@ mod tests {
     #[test]
     fn hold_that_ends_before_its_session_is_not_lost() {
         let left = [(90_000, LEAVES), (95_000, Deed::MayHaveLeft)];
-        assert_eq!(found(true, &left).count, 0, "the session was given up after the release");
+        assert_eq!(found(true, &left).count, 0, "the session ended after the holder had left");
         assert_eq!(found(false, &[(150_000, LEAVES), (151_000, Deed::MayHaveLeft)]).count, 0);
-        // And a contender that crashes never leaves
+        // And a crashed contender never leaves
         assert_eq!(found(true, &[(50_000, EXPIRED)]).count, 0);
     }
 }

@@ -1,5 +1,5 @@
-//! The course of each violation: the last events of both contenders before it and those during it, from a second pass
-//! over the events. Its sentence states what the entering contender last observed before it entered.
+//! Timeline of each violation: the last events of both contenders before it, and the events during it, from a
+//! second pass over the history. Its summary states what the entering contender last observed.
 
 use std::collections::VecDeque;
 
@@ -8,43 +8,43 @@ use zklockbench_core::units::format_micros;
 use zklockbench_record::history::{Acquire, Event, Release, SessionState, Step, Trace, What, Write};
 use zklockbench_record::{StepKind, Timeline, TimelineStep, Trial};
 
-/// Name of the requests that list a queue.
+/// Name of the request that lists a queue.
 const LIST: &str = "getChildren";
-/// End of the name of a fault that has ended.
+/// Suffix of the name of a fault that has ended.
 const OVER: &str = " is over";
 
-/// The courses of violations, while their events are read.
+/// Timelines of violations, built while the events are read.
 #[derive(Debug)]
 pub struct Timelines(Vec<Course>);
 
 impl Timelines {
-    /// Courses of the first violations.
+    /// Timelines of the first violations.
     pub fn of(found: &[FoundViolation]) -> Self {
         Self(found.iter().take(Trial::VIOLATIONS_KEPT).map(Course::new).collect())
     }
 
-    /// Processes the next event of the same history.
+    /// Processes the next event of the history.
     pub fn feed(&mut self, event: &Event<'_>) {
         self.0.iter_mut().for_each(|course| course.feed(event));
     }
 
-    /// The timelines, in the order of the violations.
+    /// Timelines in the order of the violations.
     pub fn finish(self) -> Vec<Timeline> {
         self.0.into_iter().map(Course::finish).collect()
     }
 }
 
-/// Kind of step, as far as the sentence distinguishes it.
+/// Kinds of steps that the summary distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Asks,
     Enters,
-    /// A list of the queue arrived.
+    /// A listing of the queue arrived.
     Listed,
     Session(SessionState),
     /// A request failed.
     Failed,
-    /// Another answer or notification.
+    /// Another reply or a notification arrived.
     Answered,
     Fault,
     Other,
@@ -59,12 +59,12 @@ struct Seen {
 #[derive(Debug)]
 struct Course {
     lock: String,
-    /// Process and number of the contender that was inside, and of the one that entered.
+    /// Process and number of the contender that was inside, and of the contender that entered.
     lanes: [(String, u64); 2],
     at: u64,
     together_us: u64,
     before: VecDeque<Seen>,
-    /// Entry of the contender that was inside, and the last fault: shown even if they are old.
+    /// Acquisition of the contender that was inside, and the last fault; both are always shown.
     inside: Option<Seen>,
     fault: Option<Seen>,
     has_entered: bool,
@@ -196,12 +196,12 @@ impl Course {
     }
 }
 
-/// Time from a step to the entry.
+/// Time from a step to the acquisition.
 fn before(step: &TimelineStep) -> String {
     format_micros(step.at_us.unsigned_abs())
 }
 
-/// What the entering contender did or observed, as the cause of its entry.
+/// The last step of the entering contender, phrased as the cause of its acquisition.
 fn told(seen: &Seen) -> String {
     let what = &seen.step.what;
     match (seen.meaning, what.split_once(": ")) {
@@ -223,7 +223,7 @@ fn told_of_session(state: SessionState) -> &'static str {
     }
 }
 
-/// An event as a step; `None` for an event that only changes the session's state.
+/// Converts an event to a step; `None` for an event that only changes the session's state.
 fn step<'a>(what: &What<'a>) -> Option<(StepKind, Meaning, &'a str)> {
     let deed = |meaning, what| Some((StepKind::Deed, meaning, what));
     match *what {
@@ -288,8 +288,7 @@ mod tests {
         What::Trace(Trace { kind, what })
     }
 
-    /// Timeline of a violation at 1,000 µs that lasts 500 µs, in which contender 1 has held since 100 µs and contender 3 enters
-    /// after these events.
+    /// Timeline of a violation from 1,000 µs to 1,500 µs: contender 1 holds, and 3 enters after these events.
     fn timeline(events: &[Event<'_>]) -> Timeline {
         let holder = |contender| Holder { contender, sequence: None, czxid: None, entered_us: 0 };
         let (inside, entered) = (holder(1), holder(3));
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn sentence_states_what_the_entering_contender_last_learned() {
+    fn summary_names_the_last_observation_of_the_entering_contender() {
         let listed = || event(200, Some(3), trace(StepKind::Reply, "getChildren, reply"));
         let suspended = Event { state: Some(SessionState::Suspended), ..event(932, Some(3), What::Session) };
         let of_all = Event { contender: None, ..suspended };

@@ -1,14 +1,14 @@
-//! The rule for an acquisition while others hold, shared by trials and histories: a violation needs live holders whose
-//! leases alone exceed the lock's limit.
+//! Classifies an acquisition while others hold the lock. It is a violation if the leases of live holders
+//! alone exceed the lock's limit.
 
 use super::history::Breach;
 use zklockbench_core::clock::Stamp;
 
-/// State of the session behind a hold, at the time of the acquisition.
+/// State of a hold's session at the time of the acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Soundness {
     Sound,
-    /// Suspended when another contender entered, or over.
+    /// Suspended or over when the other contender entered.
     Lost,
     /// The state will never be known.
     Unknown,
@@ -16,7 +16,7 @@ pub(super) enum Soundness {
     Open,
 }
 
-/// Whether the ensemble granted a hold before that of the entering contender.
+/// Whether a hold was granted before the hold of the entering contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Granted {
     Before,
@@ -25,7 +25,7 @@ pub(super) enum Granted {
 }
 
 impl Granted {
-    /// Compares the tokens, which are the transactions that created the nodes. A contender that asked while
+    /// Compares the tokens, which are the zxids that created the nodes. A contender that called acquire while
     /// the other was inside was granted the lock later, whatever its token.
     pub fn of(inside: (Option<i64>, Stamp), entering: (Option<i64>, Option<Stamp>)) -> Self {
         let ((inside, entered), (entering, asked)) = (inside, entering);
@@ -40,13 +40,13 @@ impl Granted {
     }
 }
 
-/// Leases of a holder that was inside and conflicts with the entering contender.
+/// Leases of a conflicting holder, the state of its session, and the order of the grants.
 pub(super) type GrantedLease = (u64, Soundness, Granted);
 
-/// The class of an acquisition alongside which `allowed` leases may be held; `None` while it depends on open states.
+/// Class of an acquisition that leaves `allowed` leases for others; `None` while it depends on open states.
 ///
-/// The entering contender's own session excuses it only if its grant came first: it then held, lost the lock
-/// without knowing, and the others entered rightfully.
+/// The end of the entering contender's session is an excuse only if its grant came first: it then lost the
+/// lock without noticing, and the others entered rightfully.
 pub(super) fn class(
     allowed: u64,
     entering: Soundness,
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_live_holders_beyond_the_limit_make_a_violation() {
+    fn only_live_holders_beyond_the_limit_are_a_violation() {
         let cases: &[(u64, &[Lease], Option<Breach>)] = &[
             (0, &[(1, Sound)], Some(Violation)),
             (0, &[(1, Lost)], Some(Zombie)),
@@ -115,7 +115,7 @@ mod tests {
             let inside: Vec<_> = inside.iter().map(|(leases, of)| (*leases, *of, Before)).collect();
             for entering in [Sound, Lost, Unknown, Open] {
                 let class = beside(*allowed, entering, &inside);
-                assert_eq!(class, *expected, "{allowed} beside {inside:?}, {entering:?}");
+                assert_eq!(class, *expected, "{allowed} allowed, {inside:?}, {entering:?}");
             }
         }
     }
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(of(Some(2), Some(1), None), After);
         assert_eq!(of(Some(2), Some(1), Some(100)), Before);
         assert_eq!(of(Some(1), Some(2), Some(99)), Before);
-        assert_eq!(of(Some(1), Some(1), Some(99)), Before, "by one node, one after the other");
+        assert_eq!(of(Some(1), Some(1), Some(99)), Before, "holds through one node never overlap");
         assert_eq!(of(None, Some(1), Some(99)), Granted::Unknown);
         assert_eq!(of(None, None, Some(100)), Before);
     }

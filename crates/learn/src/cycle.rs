@@ -34,23 +34,23 @@ pub struct Cycle {
     pub is_contended: bool,
     /// Whether the cycle began before the logs.
     pub is_carried_over: bool,
-    /// Time from the arrival to the grant; `None` without a grant, or if the clock was set in between.
+    /// Time from the arrival to the grant; `None` if not granted, or if the clock was set back in between.
     pub waited_ms: Option<u32>,
     /// Time from the arrival to the end, if the client gave up.
     pub gave_up_ms: Option<u32>,
-    /// Time from the grant to the end, under the same conditions; also `None` while it exists.
+    /// Time from the grant to the end; `None` as for `waited_ms`, or if the end was not observed.
     pub held_ms: Option<u32>,
     pub ending: Ending,
     /// Requests of the node's session after the create, up to and including the delete; 0 if unknown.
     pub requests: u32,
-    /// Time since its session's last release; `None` for the first arrival.
+    /// Time since the session's last release; `None` for its first arrival.
     pub since_ms: Option<u32>,
-    /// For a semaphore: time from the grant in the inner queue to the create of the lease, which is a handoff.
+    /// Handoff of a semaphore: time from the grant in the inner queue to the create of the lease.
     pub handoff_ms: Option<u32>,
 }
 
 impl Cycle {
-    /// Whether the cycle shows how many requests an acquisition takes: the lock was free, and its holder released it.
+    /// Whether the cycle shows how many requests an uncontended acquisition and its release take.
     pub fn is_plain(&self) -> bool {
         self.ending == Ending::Released && !self.is_contended && self.requests > 0
     }

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::recipe::{Recipe, is_guid};
 use crate::reconstruct::split;
 
-/// Placeholder for an identifier.
 const ID: &str = "{id}";
-/// Largest number of values of a component that count as names; with more, they are identifiers.
+/// Largest number of distinct values of a path component that count as names instead of identifiers.
 const VALUES_MOST: usize = 50;
-/// Minimum number of values differing only in a trailing number for that number to count as an identifier.
+/// Number of names with the same stem from which their trailing number counts as an identifier.
 const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;
@@ -30,7 +29,7 @@ pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The path with components that are identifiers replaced: GUIDs, hexadecimal numbers, numbers.
+/// The path with its GUIDs, hexadecimal and decimal numbers replaced by a placeholder.
 pub fn folded(path: &[u8]) -> String {
     let path = String::from_utf8_lossy(path);
     path.split('/').map(folded_component).collect::<Vec<_>>().join("/")
@@ -89,7 +88,6 @@ impl Values {
     }
 }
 
-/// The family of each path.
 pub fn families(paths: &[&[u8]]) -> Vec<String> {
     let components: Vec<Vec<String>> =
         paths.iter().map(|path| folded(path).split('/').map(str::to_owned).collect()).collect();

@@ -22,8 +22,7 @@ pub struct ServerFiles {
 }
 
 impl ServerFiles {
-    /// The files of a data or log directory, of its `version-2`, or of a tarball, which is unpacked into a separate
-    /// directory below `scratch`.
+    /// Files in a data or log directory, its `version-2`, or a tarball, which is unpacked below `scratch`.
     pub fn of(path: &Path, scratch: &Path) -> Result<Self, Error> {
         if !path.is_file() {
             return Self::of_directory(path);
@@ -31,7 +30,7 @@ impl ServerFiles {
         let into = tempfile::Builder::new().prefix("unpacked-").tempdir_in(scratch);
         let into = into.map_err(Error::cannot("create a directory in", scratch))?.keep();
         unpack(path, &into).map_err(|error| {
-            // Other messages quote the file, so they are not passed on.
+            // These messages may quote the file's content, so they are replaced.
             let what = match error.kind() {
                 _ if error.to_string().starts_with("unexpected EOF") => "an incomplete tarball".to_owned(),
                 io::ErrorKind::Other | io::ErrorKind::InvalidData => {
@@ -124,7 +123,7 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Copies a file without the zeros with which servers extend logs.
+/// Copies a file, with holes in place of the zeros that pad a log.
 fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     let (mut to, mut bytes, mut length) = (File::create(to)?, vec![0; 64 << 10], 0);
     loop {
@@ -141,14 +140,13 @@ fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The zxid in the name of a file of that kind. Snapshots may be compressed.
+/// The zxid in the name of a log or snapshot. Snapshots may be compressed.
 fn zxid_of(name: &str, kind: &str) -> Option<i64> {
     let zxid = name.strip_prefix(kind)?;
     let zxid = zxid.strip_suffix(".gz").or_else(|| zxid.strip_suffix(".snappy")).unwrap_or(zxid);
     u64::from_str_radix(zxid, 16).ok().map(u64::cast_signed)
 }
 
-/// A file's name for messages.
 pub fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_tarball_is_called_incomplete() {
+    fn incomplete_tarball_is_reported_as_incomplete() {
         let scratch = tempfile::tempdir().unwrap();
         let servers = directory(&["log.1"]);
         fs::write(servers.path().join(VERSION).join("log.1"), [7; 5_000]).unwrap();
@@ -247,6 +245,6 @@ mod tests {
         fs::write(&file, "no tarball").unwrap();
         let refused = ServerFiles::of(&file, place.path()).unwrap_err().to_string();
         assert!(refused.contains("notes.txt: neither a directory nor a tarball"), "{refused}");
-        assert!(!refused.contains("no tarball"), "quotes the file: {refused}");
+        assert!(!refused.contains("no tarball"), "the message quotes the file: {refused}");
     }
 }

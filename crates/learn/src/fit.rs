@@ -1,4 +1,4 @@
-//! The shape of arrivals: how popular keys are, and how bursty arrivals are.
+//! Fits the popularity of keys and the burstiness of arrivals.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,8 +14,8 @@ const SIMULATED: u64 = 200_000;
 const KEYS_SIMULATED: usize = 20_000;
 const STEEPEST: f64 = 5.0;
 
-/// Exponent s of Zipf's law: the share of the k-th most popular key is proportional to 1/k^s. `None` with fewer than
-/// two keys or few arrivals per key. `counts` are sorted in descending order.
+/// Exponent s of Zipf's law: the share of the k-th most popular key is proportional to 1/k^s. `None` if there
+/// are fewer than two keys, or few arrivals per key. `counts` are sorted in descending order.
 pub fn zipf(counts: &[u64]) -> Option<f64> {
     let total: u64 = counts.iter().sum();
     if counts.len() < 2 || total < ARRIVALS_PER_KEY * counts.len() as u64 {
@@ -25,8 +25,7 @@ pub fn zipf(counts: &[u64]) -> Option<f64> {
     if counts.len() > KEYS_SIMULATED {
         return Some(observed);
     }
-    // Ranks by the sample's own counts make the law look steeper than it is, so compare with samples of known
-    // steepness.
+    // Ranking keys by their own counts overestimates the exponent, so compare with simulated samples.
     let mut exponent = observed;
     for _ in 0..3 {
         let too_much = likeliest(&simulated(exponent, counts.len(), total.min(SIMULATED))) - observed;
@@ -74,7 +73,7 @@ pub struct Dispersion {
     pub windows: u64,
     /// Variance of the number of arrivals, divided by its mean: 1 if arrivals are independent.
     pub index: f64,
-    /// Whether independent arrivals would deviate as far from 1 in at least one of twenty samples.
+    /// Whether the index is within the 95 % range of independent arrivals.
     pub is_like_poisson: bool,
 }
 
@@ -88,7 +87,6 @@ pub struct WindowCounts {
     squares: f64,
 }
 
-/// Smallest number of windows for a result.
 const WINDOWS_LEAST: u64 = 20;
 
 impl WindowCounts {
@@ -96,7 +94,7 @@ impl WindowCounts {
         Self { length_ms, window: 0, within: 0, sum: 0.0, squares: 0.0 }
     }
 
-    /// Adds an arrival at this time after the start. Arrivals are in order.
+    /// Adds an arrival. Arrivals must be in order of time.
     pub fn add(&mut self, after_ms: i64) {
         let window = after_ms / self.length_ms;
         if window != self.window {
@@ -112,7 +110,7 @@ impl WindowCounts {
         self.squares += within * within;
     }
 
-    /// The dispersion over the whole time; `None` with too few windows or without arrivals.
+    /// The dispersion over the whole time; `None` if there are too few windows or no arrivals.
     pub fn finish(mut self, lasts_ms: i64) -> Option<Dispersion> {
         self.close();
         let windows =
@@ -131,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fitted_exponent_is_the_exponent_of_the_law() {
+    fn fitted_exponent_is_close_to_the_simulated_exponent() {
         for exponent in [0.0, 0.5, 1.0, 1.5] {
             let counts = simulated(exponent, 100, 20_000);
             let fitted = zipf(&counts).unwrap();

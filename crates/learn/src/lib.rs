@@ -45,8 +45,7 @@ pub struct Read {
     pub logs: LogFacts,
 }
 
-/// Reads the logs of an ensemble's servers. `stopped` is called occasionally; data that does not fit into memory goes
-/// to `scratch`.
+/// Reads the logs of an ensemble's servers. `stopped` is polled; data that exceeds memory goes to `scratch`.
 pub fn read_logs(
     directories: &[PathBuf],
     scope: Scope,
@@ -59,7 +58,7 @@ pub fn read_logs(
     let mut merge = Merge::of(&servers, is_strict);
     let mut snapshots = Snapshots::of(&servers);
     let mut reconstruction = Reconstruction::new(scope, scratch);
-    let failed = |error: std::io::Error| Error::environment(format!("cannot keep cycles on disk: {error}"));
+    let failed = |error: std::io::Error| Error::environment(format!("cannot spool cycles to disk: {error}"));
     let (mut has_begun, mut records) = (false, 0_u64);
     merge.read(&mut |step| match step {
         Step::Record(record) => {
@@ -81,12 +80,12 @@ pub fn read_logs(
     let mut damages = merge.damages.kept.clone();
     damages.extend(snapshots.unreadable.clone());
     if is_strict && let Some(Damage { file, what, .. }) = snapshots.unreadable.first() {
-        return Err(Error::usage(format!("{file}: {what}; leave --strict out to continue without it")));
+        return Err(Error::usage(format!("{file}: {what}; omit --strict to continue without it")));
     }
     if records == 0
         && let Some(Damage { file, what, .. }) = damages.first()
     {
-        return Err(Error::usage(format!("no transaction can be read; {file}: {what}")));
+        return Err(Error::usage(format!("no transaction could be read; {file}: {what}")));
     }
     let files = servers.iter().map(|server| server.logs.len() as u64).sum();
     let logs = LogFacts {
@@ -119,8 +118,8 @@ impl Snapshots {
         Self { files, used: Vec::new(), unreadable: Vec::new() }
     }
 
-    /// Ephemeral nodes that existed before this transaction. The newest earlier snapshot is best; later ones contain
-    /// only nodes that still existed then.
+    /// Ephemeral nodes that existed before this transaction, from the newest earlier snapshot. Without one,
+    /// the oldest snapshot contains the nodes that still existed when it was taken.
     fn before(&mut self, zxid: i64) -> Vec<StoredNode> {
         let older = self.files.iter().rfind(|(of, _)| *of < zxid);
         let Some((_, path)) = older.or(self.files.first()).cloned() else { return Vec::new() };
@@ -156,7 +155,7 @@ impl Snapshots {
     }
 }
 
-/// Logs written in the servers' format.
+/// Writes logs in the servers' format.
 #[cfg(test)]
 mod written {
     use zklockbench_core::txn;

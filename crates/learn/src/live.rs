@@ -1,7 +1,7 @@
-//! Watches a running ensemble: one session with one persistent recursive watch that only reads.
+//! Watches a running ensemble through one read-only session with a persistent recursive watch.
 //!
-//! A watch reports the created and deleted nodes in order, but not their sessions or times, so times are those at which
-//! notifications arrive. Changes during a lost connection are not reported; the tree is read again afterwards.
+//! A watch reports created and deleted nodes in order, but neither their sessions nor their times, so the
+//! arrivals of notifications count as times. After a lost connection, the tree is read again.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -43,7 +43,7 @@ impl Watching {
         vec![
             format!("addWatch {path} (persistent, recursive), again after each lost connection"),
             format!(
-                "getChildren and exists on {path} and below it, at most {READS} in all, to see what exists"
+                "getChildren and exists on {path} and below it, at most {READS} in all, to find existing nodes"
             ),
             "exists on the first new node of each directory with unknown names".to_owned(),
             format!("a ping every few seconds for {} s, then closeSession", self.lasts.as_secs()),
@@ -51,8 +51,8 @@ impl Watching {
     }
 }
 
-/// Watches, and returns the observed cycles. Ends early, with a reason in the facts, if there are too many
-/// notifications.
+/// Watches until the deadline and returns the observed cycles. Ends early if there are too many
+/// notifications, with the reason in the facts.
 pub async fn watch(
     target: &Target,
     watching: &Watching,
@@ -81,7 +81,7 @@ pub async fn watch(
 }
 
 fn kept(error: std::io::Error) -> Error {
-    Error::environment(format!("cannot keep cycles on disk: {error}"))
+    Error::environment(format!("cannot spool cycles to disk: {error}"))
 }
 
 /// How a connection ended.
@@ -99,7 +99,7 @@ struct Live<'a> {
     facts: WatchFacts,
     /// Times in ms of the notifications in the last second.
     latest: VecDeque<i64>,
-    /// Whether new nodes of a directory are ephemeral; nodes with and without sequence numbers are recorded separately.
+    /// Whether new nodes are ephemeral, by directory and by whether names have a sequence number.
     are_ephemeral: HashMap<(Vec<u8>, bool), bool>,
     wall: WallClock,
 }
@@ -111,7 +111,7 @@ impl Live<'_> {
         let path = &watching.path;
         let refused = |error: ClientError| match Failure::from(error) {
             Failure::Refused(why) => Error::environment(format!(
-                "{} has no persistent watches ({why}): ZooKeeper 3.6 and later have; learn from its logs instead",
+                "{} has no persistent watches ({why}): they need ZooKeeper 3.6 or later; learn from its logs instead",
                 target.connect
             )),
             failure => Error::environment(format!("cannot watch {path} on {}: {failure}", target.connect)),
@@ -154,7 +154,7 @@ impl Live<'_> {
         }
     }
 
-    /// Opens a session; `None` if that fails until the end.
+    /// Opens a session; `None` if no attempt succeeds before the deadline.
     async fn client(&mut self, target: &Target, stop: &CancellationToken) -> Result<Option<Client>, Error> {
         loop {
             let opened = tokio::select! {
@@ -173,7 +173,7 @@ impl Live<'_> {
                 )));
             }
             if Instant::now() >= self.ends {
-                self.facts.cut_short = Some(format!("the ensemble did not come back: {why}"));
+                self.facts.cut_short = Some(format!("the ensemble did not recover: {why}"));
                 return Ok(None);
             }
             sleep(BETWEEN_TRIES).await;
@@ -202,8 +202,7 @@ impl Live<'_> {
         self.reconstruction.sees(path, happened, at_ms).map_err(kept)
     }
 
-    /// Whether a new node may be ephemeral. For known recipes, the name shows that; for others, the first node of the
-    /// directory.
+    /// Whether a new node may be ephemeral: by its name or, if unknown, by the directory's first new node.
     async fn may_be_ephemeral(&mut self, client: &Client, path: &[u8]) -> bool {
         let (directory, name) = split(path);
         if recognise(directory, name).is_some() {
@@ -220,13 +219,13 @@ impl Live<'_> {
                 self.are_ephemeral.insert(key, is_ephemeral);
                 is_ephemeral
             }
-            // The node is already gone, as locks' nodes soon are.
+            // The node is already gone, as is common for nodes of locks.
             _ => true,
         }
     }
 }
 
-/// Existing ephemeral nodes, in the order of their creates.
+/// Existing ephemeral nodes, in order of creation.
 async fn existing(client: &Client, path: &str) -> Result<Vec<StoredNode>, ClientError> {
     let mut found = Vec::new();
     let mut unread = vec![path.to_owned()];

@@ -22,7 +22,7 @@ const KEPT: usize = 100;
 
 const CUT_OFF: &str = "a truncated record, which was left out";
 const DAMAGED: &str = "a damaged record; the rest of the file was left out";
-/// The server had extended the file before it was killed.
+/// The server had preallocated the file, and was killed during a write.
 const PARTIAL: &str = "a partly written record, which was left out";
 
 /// A place where a file could not be read.
@@ -49,7 +49,7 @@ impl Damages {
     pub fn note(&mut self, file: String, at: u64, what: &str) -> Result<(), Error> {
         if self.are_refused {
             return Err(Error::usage(format!(
-                "{file}: {what} at byte {at}; leave --strict out to continue without it"
+                "{file}: {what} at byte {at}; omit --strict to continue without it"
             )));
         }
         self.count += 1;
@@ -91,7 +91,6 @@ impl LogStream {
         Self { files: logs.iter().cloned().collect(), ..Self::default() }
     }
 
-    /// The record that [`LogStream::advance`] found.
     pub fn record(&self) -> Option<Record<'_>> {
         Record::of(self.bytes.get(self.payload.clone()?)?)
     }
@@ -151,8 +150,7 @@ impl LogStream {
         Ok(true)
     }
 
-    /// Reads until the buffer has that many unread bytes. If the file ends earlier, the record is truncated or its
-    /// length is damaged.
+    /// Reads until the buffer has `length` unread bytes. If the file ends earlier, the record is damaged.
     fn need(&mut self, length: usize, damages: &mut Damages) -> Result<(), Error> {
         match self.fill(length)? {
             true => Ok(()),
@@ -164,7 +162,7 @@ impl LogStream {
         }
     }
 
-    /// Fills the buffer. Returns whether it has that many unread bytes.
+    /// Fills the buffer; returns whether it has at least `length` unread bytes.
     fn fill(&mut self, length: usize) -> Result<bool, Error> {
         let Some(open) = &mut self.open else { return Ok(false) };
         self.bytes.drain(..self.at);
@@ -180,7 +178,7 @@ impl LogStream {
         Ok(true)
     }
 
-    /// Skips to the next undamaged record. `if_last` describes the damage if there is none.
+    /// Skips to the next undamaged record. `if_last` describes the damage if no record follows.
     fn skip(&mut self, if_last: &str, damages: &mut Damages) -> Result<(), Error> {
         self.fill(SEARCHED)?;
         let Some(next) = txn::resume(&self.bytes, self.at + 1) else {
@@ -274,7 +272,7 @@ mod tests {
     fn damage_is_an_error_in_strict_mode() {
         let mut damages = Damages { are_refused: true, ..Damages::default() };
         let refused = damages.note("log.1".into(), 16, "a damaged record").unwrap_err().to_string();
-        assert_eq!(refused, "log.1: a damaged record at byte 16; leave --strict out to continue without it");
+        assert_eq!(refused, "log.1: a damaged record at byte 16; omit --strict to continue without it");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Merges several servers' logs, and finds which transactions were committed and which are missing from all logs.
+//! Merges several servers' logs, and finds uncommitted and missing transactions.
 //!
-//! The log of a deposed leader may contain transactions that the other servers never accepted. A server that caught up
-//! by a snapshot has no record of those transactions. So a transaction counts as committed, unless a server continued
-//! without it in a later epoch and no majority has it.
+//! The log of a deposed leader may contain transactions that the other servers never accepted. A server that
+//! caught up from a snapshot has no record of the transactions before it. A transaction therefore counts as
+//! committed, unless no majority has it and a server continued without it in a later epoch.
 
 use crate::files::ServerFiles;
 use crate::log::{Damages, LogStream};
@@ -23,10 +23,9 @@ pub struct Merge {
     last: Option<i64>,
 }
 
-/// A step of the merged logs.
 pub enum Step<'a> {
     Record(Record<'a>),
-    /// Transactions before the next record are missing. Contains the newest snapshot taken after them, if any.
+    /// Transactions before the next record are missing; `snapshot` is the newest snapshot in the gap.
     Gap {
         snapshot: Option<i64>,
     },
@@ -48,7 +47,7 @@ impl Merge {
         }
     }
 
-    /// Passes every committed record to `pass`, in order of zxid.
+    /// Calls `pass` with every committed record and every gap, in order of zxid.
     pub fn read(&mut self, pass: &mut dyn FnMut(Step<'_>) -> Result<(), Error>) -> Result<(), Error> {
         for server in &mut self.servers {
             server.advance(&mut self.damages)?;
@@ -82,17 +81,17 @@ impl Merge {
         have * 2 > self.servers.len() || !self.servers.iter().any(|server| self.went_on_without(server, zxid))
     }
 
-    /// Whether a server has transactions from before and from a later epoch, without a snapshot in between.
+    /// Whether a server continued in a later epoch without this transaction or a snapshot that contains it.
     fn went_on_without(&self, server: &LogStream, zxid: i64) -> bool {
         let (Some(before), Some(next)) = (server.before, server.zxid) else { return false };
         let by_snapshot = || self.snapshots.iter().any(|snapshot| (zxid..next).contains(snapshot));
         next != zxid && epoch(next) > epoch(zxid) && before < zxid && !by_snapshot()
     }
 
-    /// Counts missing transactions before this one. Returns whether any is known to be missing.
+    /// Counts the transactions missing before this one. Returns whether there is a gap.
     fn notice_gap(&mut self, zxid: i64) -> bool {
         let Some(last) = self.last else { return false };
-        // Most transactions directly follow the previous one, so no snapshot fits in between.
+        // Consecutive zxids leave no gap, not even for a snapshot in between.
         if zxid == last + 1 {
             return false;
         }

@@ -12,7 +12,7 @@ pub type NodePath = Arc<[u8]>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub ms: i64,
-    /// How often the clock was set back before.
+    /// Number of times the clock had been set back.
     pub setting: u32,
 }
 
@@ -23,7 +23,6 @@ impl Moment {
     }
 }
 
-/// An existing node.
 #[derive(Debug)]
 pub struct Node {
     pub directory: NodePath,
@@ -47,18 +46,18 @@ pub struct Node {
 pub enum Grant {
     Waits,
     At(Moment),
-    /// The session already held at the beginning of the logs.
+    /// The node held the lock when the logs began.
     Earlier,
 }
 
-/// Nodes of one directory in order of their creates.
+/// Nodes of one directory, in order of creation.
 #[derive(Debug, Default)]
 pub struct Queue {
     nodes: BTreeMap<(i64, u32), NodePath>,
     writers: usize,
-    /// Lease whose client is still waiting for a free lease.
+    /// Node of a lease whose client is still waiting for a free lease.
     pub pending: Option<NodePath>,
-    /// Largest number of nodes at once, excluding a lease that waits for a free one.
+    /// Largest number of nodes at the same time, excluding `pending`.
     pub longest: u32,
 }
 
@@ -71,7 +70,7 @@ impl Queue {
         self.nodes.values().next()
     }
 
-    /// Adds a node; returns whether it holds at once.
+    /// Adds a node; returns whether it holds the lock immediately.
     pub fn add(&mut self, path: &NodePath, node: &Node, others: &HashMap<NodePath, Node>) -> bool {
         let holds = match node.role {
             Role::Lease => true,
@@ -88,13 +87,13 @@ impl Queue {
         self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// Whether the only writer is the holder and of this session, which may then also read.
+    /// Whether this session holds the write lock and no other writer waits, so that it may also read.
     fn is_own_writer(&self, session: i64, others: &HashMap<NodePath, Node>) -> bool {
         let first = self.nodes.values().next().and_then(|path| others.get(path));
         self.writers == 1 && first.is_some_and(|node| node.role == Role::Write && node.session == session)
     }
 
-    /// Removes a node, and grants the lock to the nodes that now hold it.
+    /// Removes a node, and grants the lock to its successors.
     pub fn remove(&mut self, gone: &Node, now: Moment, others: &mut HashMap<NodePath, Node>) {
         self.nodes.remove(&gone.position);
         self.writers -= usize::from(gone.role == Role::Write && self.writers > 0);
@@ -102,7 +101,7 @@ impl Queue {
         match (gone.role, pending.and_then(|path| others.get_mut(&path))) {
             (Role::Lease, Some(pending)) => pending.grant = Grant::At(now),
             (Role::Lease, None) => {}
-            // The other readers already hold.
+            // The remaining readers already hold the lock.
             (Role::Read, _) => self.grant_to_first(1, now, others),
             (Role::Write, _) => self.grant_to_first(usize::MAX, now, others),
         }

@@ -1,8 +1,8 @@
 //! Recognises recipes by the names of their nodes.
 //!
-//! Sources: Apache Curator 5 (`InterProcessMutex`, `InterProcessReadWriteLock`, `InterProcessSemaphoreV2`, `LeaderLatch`), kazoo
-//! (`recipe/lock.py`), go-zookeeper (`lock.go`), ZooKeeper's own recipes, Ruby's zk, .NET's DistributedLock, Hadoop
-//! (`ActiveStandbyElector`), ClickHouse (`EphemeralLockInZooKeeper`).
+//! Sources: Apache Curator 5 (`InterProcessMutex`, `InterProcessReadWriteLock`, `InterProcessSemaphoreV2`,
+//! `LeaderLatch`), kazoo (`recipe/lock.py`), go-zookeeper (`lock.go`), ZooKeeper's own recipes, Ruby's zk,
+//! .NET's DistributedLock, Hadoop (`ActiveStandbyElector`), ClickHouse (`EphemeralLockInZooKeeper`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,14 +50,14 @@ worded! {
     }
 }
 
-/// Position of a node in its lock.
+/// Role of a node in its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The node holds when it is first in the queue.
+    /// The node holds the lock when it is first in the queue.
     Write,
-    /// The node holds when no writer is ahead of it.
+    /// The node holds the lock when no writer is ahead of it.
     Read,
-    /// A lease is held while the node exists, unless its session still has a node in the queue.
+    /// The node holds a lease, unless its session still has a node in the inner queue.
     Lease,
 }
 
@@ -66,7 +66,7 @@ impl Recipe {
         matches!(self, Self::CuratorLatch | Self::LeaderElection | Self::Hadoop)
     }
 
-    /// The built-in strategy that sends the same requests, or almost the same.
+    /// Built-in strategy that sends the same requests, or nearly the same.
     pub fn strategy(self) -> &'static str {
         match self {
             Self::CuratorReadWrite => "curator-read-write",
@@ -96,7 +96,7 @@ impl Recipes {
         self.0 & 1 << recipe as u32 != 0
     }
 
-    /// The recipe that explains all the names.
+    /// The recipe that explains all names, otherwise [`Recipe::Mixed`].
     pub fn one(self) -> Recipe {
         let all: Vec<Recipe> = Recipe::ALL.into_iter().filter(|recipe| self.has(*recipe)).collect();
         match all.as_slice() {
@@ -112,11 +112,11 @@ impl Recipes {
 
 const DIGITS: usize = 10;
 
-/// The name before its sequence number; `None` without a number.
+/// The name before its sequence number; `None` if it has none.
 pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     let (before, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
     let is_number = digits.iter().all(u8::is_ascii_digit) && !before.last().is_some_and(u8::is_ascii_digit);
-    // A negative sequence number, after the counter has overflowed.
+    // The counter has overflowed, so the sequence number is negative.
     let before = if before.ends_with(b"--") || before.ends_with(b"__-") {
         &before[..before.len() - 1]
     } else {
@@ -125,7 +125,7 @@ pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     is_number.then_some(before)
 }
 
-/// Recipe and role of an ephemeral node by directory and name; `None` for unknown names.
+/// Recipe and role of an ephemeral node; `None` if its name is unknown.
 pub fn recognise(directory: &[u8], name: &[u8]) -> Option<(Recipe, Role)> {
     if name == b"ActiveStandbyElectorLock" {
         return Some((Recipe::Hadoop, Role::Write));
@@ -134,7 +134,7 @@ pub fn recognise(directory: &[u8], name: &[u8]) -> Option<(Recipe, Role)> {
     protected(before).or_else(|| kazoo(before)).or_else(|| others(directory, before))
 }
 
-/// Curator's protected names and those of go-zookeeper: `_c_`, a GUID with or without dashes, and the client's own prefix.
+/// Protected names of Curator and go-zookeeper: `_c_`, a GUID with or without dashes, and a prefix.
 fn protected(before: &[u8]) -> Option<(Recipe, Role)> {
     let marked = before.strip_prefix(b"_c_")?;
     if let Some((guid, rest)) = marked.split_at_checked(GUID)
@@ -199,7 +199,7 @@ fn is_hex(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Whether this may be a lease of kazoo's semaphore; other nodes may have such a name, too.
+/// Whether this may be a lease of kazoo's semaphore. Names of other nodes may have the same form.
 pub fn is_bare_hex(name: &[u8]) -> bool {
     name.len() == HEX && is_hex(name)
 }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_has_the_one_recipe_that_explains_all_its_names() {
+    fn directory_has_the_recipe_that_explains_all_its_names() {
         let one = |all: &[Recipe]| {
             let mut recipes = Recipes::default();
             all.iter().for_each(|recipe| recipes.add(*recipe));

@@ -1,6 +1,6 @@
 //! Turns records into cycles: which nodes belong to locks, and when each arrived, held and ended.
 //!
-//! Memory grows with the number of nodes that exist at a time and of distinct locks, not with the log.
+//! Memory grows with the number of simultaneous nodes and of distinct locks, not with the length of the log.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -68,7 +68,7 @@ pub struct Counts {
     pub failed: BTreeMap<i32, u64>,
 }
 
-/// A node that exists at the end.
+/// A node that still exists at the end of the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staying {
     pub lock: u32,
@@ -77,7 +77,7 @@ pub struct Staying {
     pub is_holder: bool,
 }
 
-/// Result: all cycles in order of arrival, and facts about them.
+/// All cycles in order of arrival, and facts about them.
 #[derive(Debug)]
 pub struct Observed {
     pub cycles: Sorted<Cycle, i64>,
@@ -88,10 +88,10 @@ pub struct Observed {
     /// Number of times the clock was set back.
     pub clock_steps: u32,
     pub staying: Vec<Staying>,
-    /// Times in ms from the end of a session's node to its next create, with at most two reads in between. Without a
-    /// pause, such a time consists of a commit and of round trips, like a handoff.
+    /// Histogram of the times in ms from a session's delete to its next create, with at most two requests in
+    /// between. Without a pause, this time consists of a commit and round trips, like a handoff.
     pub after_releases: BTreeMap<u32, u64>,
-    /// Whether there were too many locks to keep them all distinct.
+    /// Whether locks were folded into families because there were too many.
     pub has_folded_locks: bool,
 }
 
@@ -103,7 +103,7 @@ pub struct Reconstruction {
     sessions: HashMap<i64, OpenSession>,
     locks: Vec<Lock>,
     numbers: HashMap<NodePath, u32>,
-    /// Locks that are semaphores; their inner queues do not count as locks.
+    /// Paths of semaphores, whose inner queues do not count as locks.
     semaphores: BTreeSet<NodePath>,
     cycles: Sorter<Cycle, i64>,
     counts: Counts,
@@ -122,24 +122,24 @@ pub struct Reconstruction {
 struct OpenSession {
     nodes: BTreeSet<NodePath>,
     released: Option<Moment>,
-    /// Number and time of its last write, if that deleted a lock's node.
+    /// Request number and time of the session's last write, if it deleted a lock's node.
     deleted: Option<(i32, Moment)>,
-    /// Time of its first create since its last write that failed because the node existed.
+    /// Time of the first create that failed with `NODE_EXISTS` since the session's last write.
     refused: Option<Moment>,
 }
 
-/// A change and its transaction.
+/// The request that made a change.
 #[derive(Clone, Copy)]
 struct Request {
     session: i64,
     cxid: i32,
     zxid: i64,
-    /// Position in its transaction.
+    /// Position of the change in its transaction.
     place: u32,
 }
 
 impl Reconstruction {
-    /// Cycles that do not fit into memory go to `scratch`.
+    /// Cycles that exceed memory are spooled to `scratch`.
     pub fn new(scope: Scope, scratch: &Path) -> Self {
         Self {
             scope,
@@ -161,7 +161,7 @@ impl Reconstruction {
         }
     }
 
-    /// Starts or ends a watch at that time.
+    /// Records that a watch starts or ends at this time.
     pub fn watches_at(&mut self, at_ms: i64) {
         self.is_watch = true;
         self.pass_time(at_ms);
@@ -172,7 +172,7 @@ impl Reconstruction {
         self.last += 1;
         self.pass_time(at_ms);
         self.counts.records += 1;
-        // Each node counts as owned by a different session.
+        // A watch reports no sessions, so each node is assigned a different one.
         let owner = self.nodes.get(path).map_or(-self.last, |node| node.session);
         let request = Request { session: owner, cxid: 0, zxid: self.last, place: 0 };
         if happened == Happened::Created {
@@ -183,7 +183,7 @@ impl Reconstruction {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Forgets a node that has children, so it was not ephemeral after all.
+    /// Forgets the parent of a new node: a node with children is not ephemeral.
     fn forget_parent(&mut self, path: &[u8]) {
         let Some((parent, node)) = self.nodes.remove_entry(split(path).0) else { return };
         self.queues.remove(&node.directory);
@@ -284,7 +284,7 @@ impl Reconstruction {
         self.counts.lock_writes += u64::from(counts && is_lock);
     }
 
-    /// Records whether a lock's directory exists. The directory itself is not a node of the lock.
+    /// Records whether a lock's directory exists. Returns `false`, because directories are not locks' nodes.
     fn set_remains(&mut self, path: &[u8], remains: bool) -> bool {
         if let Some(number) = self.numbers.get(path)
             && let Some(lock) = self.locks.get_mut(*number as usize)
@@ -326,7 +326,7 @@ impl Reconstruction {
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
         let open = self.sessions.entry(request.session).or_default();
         if let Some(refused) = open.refused.filter(|_| is_single) {
-            // Failed creates are logged without a path. A session that competes for one node sends no others.
+            // Failed creates are logged without a path, so assume that they were for this node.
             node.arrived = refused;
             node.is_contended = true;
         }
@@ -360,8 +360,8 @@ impl Reconstruction {
         }
     }
 
-    /// The session's node in the inner queue of the semaphore with this directory of leases. Only the holder of the
-    /// inner queue creates leases; other nodes of the session belong to its other threads.
+    /// The session's node at the head of the inner queue of the semaphore with this lease directory. Only the
+    /// holder of the inner queue creates leases; the session's other nodes belong to other threads.
     fn inner_node(&self, leases: &[u8], recipe: Recipe, session: i64) -> Option<NodePath> {
         let inner = match recipe {
             Recipe::KazooSemaphore => [leases, b"-__lock__"].concat(),
@@ -372,8 +372,8 @@ impl Reconstruction {
         is_own.then(|| Arc::clone(first))
     }
 
-    /// Takes the arrival of a lease from its node in the inner queue. Returns whether its client may still be waiting
-    /// for a free lease.
+    /// Dates a lease's arrival from its node in the inner queue. Returns whether its client may still be
+    /// waiting for a free lease.
     fn link_to_inner(&mut self, lease: &mut Node) -> bool {
         let Some(inner) = self.inner_node(&lease.directory, lease.recipe, lease.session) else {
             return false;
@@ -394,7 +394,7 @@ impl Reconstruction {
         lease.recipe == Recipe::CuratorSemaphore
     }
 
-    /// Counts earlier requests in a semaphore's inner queue as the semaphore's.
+    /// Attributes earlier cycles in an inner queue to its semaphore.
     fn adopt_inner_queue(&mut self, inner: &[u8], outer: &[u8]) {
         if let Some(number) = self.numbers.remove(inner)
             && let Some(lock) = self.locks.get_mut(number as usize)
@@ -423,7 +423,7 @@ impl Reconstruction {
             }
         }
         if node.has_lease {
-            // From now on, the lease determines the hold.
+            // The lease now determines the hold.
             let leases: NodePath = [split(&node.directory).0, b"/leases"].concat().into();
             if let Some(queue) = self.queues.get_mut(&leases) {
                 queue.pending = None;
@@ -431,7 +431,7 @@ impl Reconstruction {
             }
             return;
         }
-        // A semaphore's clients also send other requests.
+        // Clients of a semaphore send other requests in between, so their requests are not counted.
         let counts = node.cxid > 0 && node.role != Role::Lease;
         let is_own = request.is_some_and(|request| counts && request.session == node.session);
         let requests = request.filter(|_| is_own).map_or(0, |request| request.cxid.wrapping_sub(node.cxid));
@@ -467,7 +467,7 @@ impl Reconstruction {
         self.failure = self.failure.take().or(pushed.err());
     }
 
-    /// Number of the lock to which nodes in that directory belong.
+    /// Index of the lock to which the nodes of a directory belong.
     fn lock(&mut self, directory: &NodePath, recipe: Recipe, longest: u32) -> u32 {
         let mut path = lock_below(directory, recipe);
         if let Some(outer) = semaphore_of(directory)
@@ -522,7 +522,7 @@ impl Reconstruction {
         }
     }
 
-    /// Ends all remaining nodes, which existed at the end of the logs.
+    /// Ends all nodes that still exist, and returns the result.
     pub fn finish(mut self) -> io::Result<Observed> {
         let open: Vec<NodePath> = self.nodes.keys().cloned().collect();
         let mut staying = Vec::new();
@@ -537,7 +537,7 @@ impl Reconstruction {
         }
         staying.sort_by_key(|node| node.arrived_ms);
         staying.truncate(STAYING_KEPT);
-        // Ordered so that no end grants the lock to another node.
+        // End the last nodes first, so that no end grants the lock to another node.
         let mut open: Vec<((i64, u32), NodePath)> =
             self.nodes.iter().map(|(path, node)| (node.position, Arc::clone(path))).collect();
         open.sort_unstable_by(|one, other| other.cmp(one));
@@ -557,7 +557,7 @@ impl Reconstruction {
     }
 }
 
-/// The time, between 1970 and the year 9999. Times outside this range come from damaged or forged records.
+/// The time, clamped to the years 1970 to 9999. Times outside come from damaged or forged records.
 fn plausible(ms: i64) -> i64 {
     const LATEST_MS: i64 = 253_402_300_799_000;
     ms.clamp(0, LATEST_MS)

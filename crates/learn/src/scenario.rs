@@ -1,4 +1,4 @@
-//! Scenarios with learned loads: a scenario file, and a file of arrivals beside it.
+//! Writes scenarios with learned loads, and the arrivals that they replay.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::fmt::Write as _;
@@ -18,14 +18,14 @@ use zklockbench_scenario::{Distribution, MeasuredTimes};
 
 /// Number of families for which a scenario is written.
 const SCENARIOS: usize = 5;
-/// Longest time that a scenario replays. For longer logs, it is the busiest part.
+/// Longest time that a scenario replays; longer logs are reduced to their busiest part.
 const REPLAYED_MS: i64 = 600_000;
 /// Largest number of arrivals and of locks in a scenario.
 const ARRIVALS_MOST: usize = 4_000_000;
 const LOCKS_MOST: usize = 100_000;
 const SESSIONS_MOST: usize = 1_000;
 
-/// Writes the scenarios of the busiest families into a directory. `servers` is the size of the ensemble, if known.
+/// Writes scenarios of the busiest families. `servers` is the size of the ensemble, if known.
 pub fn write_scenarios(
     observed: &Observed,
     found: &Summarised,
@@ -54,14 +54,13 @@ struct Learnt<'a> {
     servers: Option<usize>,
 }
 
-/// The replayed part of the time.
+/// The replayed period.
 #[derive(Clone, Copy)]
 struct Window {
     from_ms: i64,
     to_ms: i64,
 }
 
-/// Facts about the written arrivals.
 struct Replayed {
     arrivals: usize,
     locks: usize,
@@ -149,14 +148,14 @@ impl Learnt<'_> {
     /// Hold of an arrival; empty if it is drawn from all holds.
     fn hold(&self, cycle: &Cycle) -> String {
         match (cycle.ending, cycle.held_ms) {
-            // The request occupies its position in the queue, but never holds.
+            // An abandoned request occupies a position in the queue, but never holds the lock.
             (Ending::GaveUp, _) if self.family.timeout_us.is_none() => "0s".to_owned(),
             (Ending::Released, Some(ms)) => format!("{}us", self.without_handoff(ms)),
             _ => String::new(),
         }
     }
 
-    /// A logged time without its handoff, because the ensemble of a new run adds its own.
+    /// A logged time minus its handoff, because a new run adds its own handoffs.
     fn without_handoff(&self, ms: u32) -> u64 {
         (u64::from(ms) * 1_000).saturating_sub(self.family.handoff.estimate_us)
     }
@@ -212,7 +211,7 @@ impl Learnt<'_> {
         let family = self.family;
         let mut text = format!("# Family {}, {}.\n", one_line(&family.name), family.recipe.words());
         let handoff = format_micros(family.handoff.estimate_us);
-        let _ = writeln!(text, "# {handoff} were taken off each logged hold for the handoff.");
+        let _ = writeln!(text, "# Each logged hold was shortened by {handoff} for the handoff.");
         if let Some(wait) = &family.wait {
             let [p50, p99] = [wait.p50, wait.p99].map(|wait| format_micros(wait.estimate_us));
             let _ = writeln!(text, "# Waits were about {p50} (p50) and {p99} (p99).");

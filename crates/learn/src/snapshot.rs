@@ -1,7 +1,8 @@
-//! Nodes of a snapshot.
+//! Reads the nodes of a snapshot.
 //!
-//! Format: `FileSnap` (magic `ZKSN`, version 2), sessions with their timeouts, a table of ACLs, then the nodes, each with path, data,
-//! ACL and statistics; the path `/` ends them. Since 3.6 the file may be compressed.
+//! Format: `FileSnap` (magic `ZKSN`, version 2), sessions with their timeouts, a table of ACLs, then the
+//! nodes, each with path, data, ACL and statistics. The path `/` marks the end. Since 3.6, the file may be
+//! compressed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -16,7 +17,6 @@ const MAGIC: [u8; 4] = *b"ZKSN";
 /// Longest path or data to accept.
 const LONGEST: u64 = 64 << 20;
 
-/// A node in the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredNode {
     pub path: Vec<u8>,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_have_owners_only_if_ephemeral_with_or_without_compression() {
+    fn snapshots_are_read_with_and_without_compression() {
         let expected =
             [("", None), ("/l", None), ("/l/a", Some(77))].map(|(path, owner)| (path.to_owned(), owner));
         assert_eq!(paths("snapshot.7", &snapshot()).unwrap(), expected);

@@ -29,23 +29,23 @@ const WINDOWS_MS: [i64; 3] = [100, 1_000, 10_000];
 const SHORT_MS: u32 = 10;
 /// Handoff to assume if the logs do not show it: typical of servers in one data centre.
 const ASSUMED_US: u64 = 2_000;
-/// Minimum share of cycles with the usual number of requests; below it, the number is not used.
+/// Minimum share of cycles with the usual number of requests for conclusions from that number.
 const USUAL: f64 = 0.95;
-/// Minimum number of cycles for using the number of requests.
+/// Minimum number of cycles for a conclusion from request counts or handoffs.
 const CYCLES_LEAST: u64 = 20;
 
-/// Minimum number of requests given up that show a timeout.
+/// Minimum number of abandoned requests from which a timeout is inferred.
 const TIMEOUTS_LEAST: u64 = 5;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
-    /// The handoff as given by the user.
+    /// The handoff, if specified by the user.
     pub handoff: Option<Duration>,
     /// Whether names are replaced by hashes.
     pub is_anonymous: bool,
 }
 
-/// The families, and each lock's family by its number.
+/// The families, and each lock's index in them.
 #[derive(Debug)]
 pub struct Summarised {
     pub families: Vec<Family>,
@@ -63,12 +63,11 @@ struct Sums {
     endings: Endings,
     waits: Values,
     holds: Values,
-    /// Waits and holds after contention, by the number of requests: some may be timeouts just when the lock became
-    /// free.
+    /// Waits and holds after contention, by number of requests; some may be timeouts at the grant.
     contended: BTreeMap<u32, (Values, Values)>,
     since: Values,
     handoffs: Values,
-    /// Number of free acquisitions, and how many of them have the usual number of requests.
+    /// Number of uncontended acquisitions, and how many of them have the usual two requests.
     plain: (u64, u64),
     /// Number of cycles that timed out, by the number of requests.
     gave_up: BTreeMap<u32, u64>,
@@ -176,7 +175,7 @@ impl Sums {
         }
     }
 
-    /// The clients' timeout, if most requests that were given up waited equally long.
+    /// The clients' timeout, if most abandoned requests waited about equally long.
     fn timeout_us(&self) -> Option<u64> {
         let at = |share| self.timeouts.quantile(share);
         let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
@@ -184,8 +183,7 @@ impl Sums {
         is_one.then_some(u64::from(usual) * 1_000)
     }
 
-    /// Takes out the cycles that timed out just when the lock became free, and returns their number; `None` if the
-    /// number of requests is inconclusive.
+    /// Removes and counts the cycles that timed out just as the lock became free; `None` if inconclusive.
     fn take_given_up_at_grant(&mut self) -> Option<u64> {
         let is_timeout = self.is_timeout();
         let mut given_up = 0;
@@ -200,7 +198,7 @@ impl Sums {
         is_timeout.map(|_| given_up)
     }
 
-    /// Rule by which the number of requests shows that a cycle timed out; `None` if it is inconclusive.
+    /// Rule that recognises a timeout by the number of requests; `None` if inconclusive.
     fn is_timeout(&self) -> Option<Box<dyn Fn(u32) -> bool>> {
         let is_usual = |usual: u64, all: u64| usual as f64 >= USUAL * all as f64;
         let is_odd = |requests: u32| requests % 2 == 1;
@@ -217,7 +215,7 @@ impl Sums {
         if is_known && is_usual(gave_up_odd, gave_up) && (all < CYCLES_LEAST || 2 * even > all) {
             return Some(Box::new(is_odd));
         }
-        // Other clients have to send more requests before they hold than those that give up.
+        // Some clients send more requests before an acquisition than before a timeout.
         let (usual, count) = contended().max_by_key(|(_, count)| *count)?;
         let most = self.gave_up.keys().next_back()?;
         (all >= CYCLES_LEAST && is_usual(count, all) && *most < usual)
@@ -264,7 +262,6 @@ pub fn writes(observed: &Observed) -> Writes {
     }
 }
 
-/// Adds up the cycles by family.
 pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
     let paths: Vec<&[u8]> = observed.locks.iter().map(|lock| &*lock.path).collect();
     let mut numbers: BTreeMap<(String, Recipe), usize> = BTreeMap::new();
@@ -380,7 +377,7 @@ impl Context<'_> {
             return Handoff { least_us, estimate_us, most_us, p99_us, basis: HandoffBasis::Measured };
         }
         let hold = |share: f64| sums.holds.quantile(share).map(us).unwrap_or(0);
-        // Each logged hold contains a handoff. If holds vary, the shortest are little longer than their handoffs.
+        // Each logged hold contains a handoff; if holds vary, the shortest consist mostly of it.
         let (shortest, usual) = (hold(0.05), hold(0.5));
         let most_us = usual.min(3 * shortest);
         let (mut short, mut all) = (Values::default(), Values::default());
@@ -391,9 +388,9 @@ impl Context<'_> {
             }
         }
         let is_short = 2 * short.count > all.count;
-        // If clients pause for long, only the short times may be without a pause.
+        // If most times include a long pause, consider only the short ones.
         let times = if is_short { &all } else { &short };
-        // Long pauses also have a part below the limit, which is spread evenly.
+        // Even long pauses produce some short times, but those spread evenly up to the limit.
         let are_early = is_short || exact(&short, 0.5) < us(SHORT_MS) / 2;
         if times.count < CYCLES_LEAST || !are_early || !are_without_pause(times) {
             return of(0, (most_us / 2).min(ASSUMED_US), most_us, HandoffBasis::Bounded);
@@ -458,7 +455,7 @@ impl Context<'_> {
         self.names.of_path(&path.unwrap_or_default())
     }
 
-    /// Nodes older than an hour and than ten times the usual longest hold.
+    /// Nodes older than an hour and than ten times the 99th percentile of the holds.
     fn staying(&self, sums: &Sums, own: impl Fn(u32) -> bool) -> Vec<StayingNode> {
         const HOUR_MS: i64 = 3_600_000;
         let usual = sums.holds.quantile(0.99).map_or(0, |ms| 10 * i64::from(ms));
@@ -475,22 +472,22 @@ impl Context<'_> {
     }
 }
 
-/// A number of requests, of which large ones keep only their parity. Threads that share a session send any number
-/// between a create and its delete.
+/// Limits a number of requests, keeping its parity. Threads that share a session may send any number of
+/// requests between a create and its delete.
 fn limited(requests: u32) -> u32 {
     const LIMIT: u32 = 1_000;
     if requests < LIMIT { requests } else { LIMIT + requests % 2 }
 }
 
-/// Whether these times from a release to the next request contain no pause. Pauses vary, so some are much shorter than
-/// usual; the time for a commit and round trips has a minimum.
+/// Whether these times from a release to the next request contain no pause. Pauses vary, so some are much
+/// shorter than usual; the time for a commit and round trips has a minimum.
 fn are_without_pause(times: &Values) -> bool {
     const FAST_US: f64 = 2_000.0;
     let at = |share| times.quantile_us(share).unwrap_or(0.0);
     at(0.5) <= FAST_US || at(0.1) >= 0.4 * at(0.5)
 }
 
-/// Ephemeral nodes that are not used repeatedly and alternately are not locks.
+/// Ephemeral nodes that are not reused, or not held alternately, are not locks.
 fn kind(recipe: Recipe, sums: &Sums, endings: &Endings) -> FamilyKind {
     let ended = endings.released + endings.gave_up;
     let in_turns = endings.released as f64 >= 0.9 * ended as f64;
@@ -504,7 +501,7 @@ fn kind(recipe: Recipe, sums: &Sums, endings: &Endings) -> FamilyKind {
     }
 }
 
-/// A load is closed if its sessions request the lock again soon after a release, compared with a whole cycle.
+/// A load is closed if its sessions request the lock again soon after a release.
 fn load(sums: &Sums) -> LearnedLoad {
     const SOON_MS: f64 = 20.0;
     let cycle_ms = sums.waits.mean_ms() + sums.holds.mean_ms();

@@ -15,14 +15,14 @@ use zklockbench_core::error::Error;
 use zklockbench_core::units::as_utc;
 use zklockbench_results::VersionedFile;
 
-/// A field may be added without a new version.
+/// Fields may be added without a new version.
 pub const FILE: VersionedFile = VersionedFile {
     of: "learned load",
     name: "learned.json",
     version: 1,
     remedy: "the file is incomplete or damaged: learn again",
 };
-/// Number of families to keep; those with fewer acquisitions are only counted.
+/// Number of families to keep; the rest is only counted.
 const FAMILIES_KEPT: usize = 200;
 
 /// How locks are used on an ensemble.
@@ -38,7 +38,7 @@ pub struct Learned {
     pub command: Vec<String>,
     /// Source of the data.
     pub source: Source,
-    /// Transactions of all clients, and the share of locks.
+    /// Transactions of all clients, and the share that locks cause.
     pub writes: Writes,
     /// Lock families in descending order of acquisitions.
     pub families: Vec<Family>,
@@ -53,7 +53,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Sorts the families by kind, and leaves out those beyond the limit.
+    /// Separates locks from other families, and drops families beyond the limit.
     pub fn of(source: Source, writes: Writes, families: Vec<Family>) -> Self {
         let all = families.len();
         let kept = families.into_iter().take(FAMILIES_KEPT);
@@ -123,9 +123,9 @@ pub struct Source {
     pub to: SystemTime,
     /// Time from the first transaction to the last.
     pub lasts_us: u64,
-    /// Number of times the leader's clock was set back. Times across such a change are left out.
+    /// Number of times the leader's clock was set back. Times across these changes are left out.
     pub clock_steps: u32,
-    /// Whether there were too many locks to keep them all distinct.
+    /// Whether locks were folded into families because there were too many.
     pub has_folded_locks: bool,
     /// Whether names are replaced by hashes.
     pub is_anonymous: bool,
@@ -191,9 +191,9 @@ pub struct Writes {
     pub all: u64,
     /// Creates and deletes of locks' nodes.
     pub by_locks: u64,
-    /// Share of locks' nodes in all writes.
+    /// Share of all writes that create or delete locks' nodes.
     pub lock_share: f64,
-    /// Number of sessions that began.
+    /// Number of sessions opened.
     pub sessions: u64,
     /// Failed requests by their error code, e.g. -110: the node exists.
     pub failed: BTreeMap<i32, u64>,
@@ -210,7 +210,7 @@ pub struct Family {
     pub kind: FamilyKind,
     /// Number of locks used.
     pub locks: u64,
-    /// Number of locks' directories that are empty and still exist, because nothing deletes them.
+    /// Number of empty directories that remain because nothing deletes them.
     pub empty_directories: u64,
     /// Number of sessions that requested a lock.
     pub sessions: u64,
@@ -234,12 +234,12 @@ pub struct Family {
     pub hold: Option<Times>,
     /// Time from the request to the acquisition.
     pub wait: Option<Times>,
-    /// Time after which requests were given up; `None` if there are few, or if it varies.
+    /// Time after which clients gave up; `None` if it varies, or if there are few cases.
     #[serde(default)]
     pub timeout_us: Option<u64>,
-    /// The time in which a released lock is handed over. It is part of a logged hold, and of a client's wait.
+    /// Time to hand over a released lock. It is part of a logged hold, but also of a client's wait.
     pub handoff: Handoff,
-    /// Largest number of requests in one queue, including the holder's. For a semaphore: the largest number of holders.
+    /// Largest number of requests in one queue, including holders; for a semaphore, of holders.
     pub longest_queue: u64,
     /// Average number of waiting requests.
     pub waiting_mean: f64,
@@ -264,7 +264,7 @@ pub struct Family {
 pub enum FamilyKind {
     /// A lock.
     Lock,
-    /// An election: a lock that is held for long.
+    /// An election: a lock that is held for a long time.
     Election,
     /// Ephemeral nodes that register something, without a queue.
     Registry,
@@ -277,7 +277,7 @@ pub struct Endings {
     pub released: u64,
     /// Timed out or cancelled before an acquisition.
     pub gave_up: u64,
-    /// Timed out just when the lock became free, judged by the number of requests; `None` if that is inconclusive.
+    /// Timed out just as the lock became free, judged by the number of requests; `None` if inconclusive.
     pub gave_up_at_grant: Option<u64>,
     /// The session ended during the hold: a crash, an expiry or a client that closed its session.
     pub session_ended_holding: u64,

@@ -1,4 +1,4 @@
-//! Handwritten logs, and what is learned from them.
+//! Tests with handwritten logs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -89,7 +89,7 @@ fn logged(times: Option<&Times>) -> Option<(u64, u64, u64)> {
 }
 
 #[test]
-fn waits_end_and_holds_begin_when_the_previous_holder_ends() {
+fn waits_end_and_holds_begin_when_the_previous_holder_releases() {
     let mut story = Story::default();
     story.at(0).create(1, &mutex(1)).at(10).create(2, &mutex(2)).at(15).create(3, &mutex(3));
     story.at(50).delete(1, &mutex(1)).at(80).delete(2, &mutex(2)).at(100).delete(3, &mutex(3));
@@ -106,14 +106,14 @@ fn waits_end_and_holds_begin_when_the_previous_holder_ends() {
 }
 
 #[test]
-fn requests_end_as_logged() {
+fn requests_are_classified_by_how_they_ended() {
     let mut story = Story::default();
     (1..=6).for_each(|of| {
         story.at(i64::from(of)).create(i64::from(of), &mutex(of));
     });
-    // The second gives up, the first holder's session ends without a list of nodes, another session deletes the third,
+    // Session 2 gives up, session 1 closes without a list of its nodes, and session 9 deletes the third node.
     story.at(10).delete(2, &mutex(2)).at(20).record(1, txn::CLOSE_SESSION, &[]).at(30).delete(9, &mutex(3));
-    // the fifth's session ends while it waits, the fourth releases, and the sixth holds at the end.
+    // Session 5 closes while waiting, session 4 releases, and session 6 holds at the end.
     story.at(40).record(5, txn::CLOSE_SESSION, &[]).at(50).delete(4, &mutex(4));
     let family = story.family();
     let expected = Endings {
@@ -127,7 +127,7 @@ fn requests_end_as_logged() {
         unobserved: 0,
     };
     assert_eq!((family.endings, family.acquisitions), (expected, 4));
-    // Only releases show how long a client wants to hold.
+    // Only releases show the intended hold.
     assert_eq!(logged(family.hold.as_ref()), Some((1, 20_000, 20_000)));
 }
 
@@ -154,7 +154,7 @@ fn readers_hold_together_and_writers_exclusively() {
 }
 
 #[test]
-fn semaphore_arrives_in_its_inner_queue_and_is_granted_by_leases() {
+fn semaphore_requests_arrive_in_the_inner_queue_and_are_granted_by_leases() {
     let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
     let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
     let mut story = Story::default();
@@ -176,12 +176,12 @@ fn semaphore_arrives_in_its_inner_queue_and_is_granted_by_leases() {
 }
 
 #[test]
-fn requests_timed_out_at_the_grant_have_an_odd_number_of_client_requests() {
+fn odd_number_of_requests_reveals_a_timeout_at_the_grant() {
     let mut story = Story::default();
     for of in 0..40_u32 {
         story.cycle(i64::from(of), &mutex(of), i64::from(of) * 100, 10);
     }
-    // A watching client lists, watches, and times out without another list, although the lock has just become free.
+    // Session 51 lists, watches, and times out without another list, just as the lock becomes free.
     story.at(9_000).create(50, &mutex(50)).at(9_001).create(51, &mutex(51)).reads(51, 2);
     story.reads(50, 1).at(9_010).delete(50, &mutex(50)).at(9_012).delete(51, &mutex(51));
     let family = story.family();
@@ -232,7 +232,7 @@ fn registries_and_work_queues_are_not_locks() {
 }
 
 #[test]
-fn one_node_that_clients_compete_for_is_a_lock() {
+fn single_node_with_competing_clients_is_a_lock() {
     let mut story = Story::default();
     (0..10).for_each(|of| {
         story.cycle(of % 3, "/jobs/nightly", of * 100, 20);
@@ -246,7 +246,7 @@ fn lease_belongs_to_the_thread_that_holds_the_inner_queue() {
     let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
     let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
     let mut story = Story::default();
-    // Two threads share a session; the name of the second's node sorts first.
+    // Two threads share a session; the second thread's node sorts first by name.
     story
         .at(0)
         .create(1, &inner(9))
@@ -298,7 +298,7 @@ fn logs_without_any_readable_transaction_are_refused() {
     let read =
         read_logs(&[directory.path().to_owned()], Scope::default(), false, directory.path(), &|| false);
     let refused = read.unwrap_err().to_string();
-    assert!(refused.starts_with("no transaction can be read; log.1: not a ZooKeeper"), "{refused}");
+    assert!(refused.starts_with("no transaction could be read; log.1: not a ZooKeeper"), "{refused}");
 }
 
 #[test]
@@ -319,9 +319,9 @@ fn wait_for_one_node_begins_with_the_first_failed_create() {
 }
 
 #[test]
-fn acquisitions_that_take_more_requests_than_timeouts_are_distinguished_from_them() {
+fn timeouts_are_recognised_by_fewer_requests_than_acquisitions_take() {
     let mut story = Story::default();
-    // As ZooKeeper's WriteLock does: five requests after contention, three before a timeout.
+    // ZooKeeper's WriteLock sends five requests after contention, but three before a timeout.
     (0..60_u32).for_each(|of| {
         let (at, one) = (i64::from(of) * 100, i64::from(of));
         let (first, second) = (mutex(2 * of), mutex(2 * of + 1));
@@ -375,7 +375,7 @@ fn only_requests_within_the_scope_count() {
 }
 
 #[test]
-fn a_hundred_thousand_directories_are_one_family() {
+fn directories_that_differ_only_in_a_number_are_one_family() {
     let mut story = Story::default();
     for of in 0..100_000_i64 {
         let name = format!("/orders/{of}/_c_{GUID}00-lock-0000000000");
@@ -417,7 +417,7 @@ fn scenario_replays_the_arrivals_without_the_handoff() {
 }
 
 #[test]
-fn handoff_is_estimated_only_by_requests_that_follow_a_release_without_a_pause() {
+fn handoff_is_estimated_only_from_requests_without_a_pause_after_a_release() {
     let handoff = |pause_ms: &dyn Fn(i64) -> i64| {
         let (mut story, mut at) = (Story::default(), 0);
         for of in 0..100 {
@@ -434,7 +434,7 @@ fn handoff_is_estimated_only_by_requests_that_follow_a_release_without_a_pause()
 }
 
 #[test]
-fn scenario_has_the_timeout_of_the_requests_that_were_given_up() {
+fn scenario_has_the_timeout_of_abandoned_requests() {
     let mut story = Story::default();
     (0..30_u32).for_each(|of| {
         let (at, holder) = (i64::from(of) * 1_000, i64::from(of));
@@ -450,7 +450,7 @@ fn scenario_has_the_timeout_of_the_requests_that_were_given_up() {
     assert!(written[0].learned.contains(&"a timeout of 100 ms".to_owned()), "{written:?}");
     let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
     assert!(scenario.contains("acquire_timeout = \"100000us\"\n"), "{scenario}");
-    // The holds of abandoned requests are unknown, so they are drawn.
+    // The holds of abandoned requests are unknown, so they are drawn at random.
     let arrivals = fs::read_to_string(directory.path().join("arrivals.csv")).unwrap();
     assert!(arrivals.starts_with("time,lock,hold\n0.000,0,298000us\n0.005,0,\n"), "{arrivals}");
 }
@@ -479,11 +479,11 @@ fn write_long_log(path: &std::path::Path, cycles: i64) -> u64 {
 
 #[test]
 #[ignore = "long: writes and reads a gigabyte"]
-fn a_gigabyte_takes_less_than_300_mb_of_memory() {
+fn reading_a_gigabyte_takes_less_than_300_mb_of_memory() {
     let directory = tempfile::tempdir().unwrap();
     let length = write_long_log(&directory.path().join("log.1"), 3_800_000);
     assert!(length > 1_000_000_000, "{length}");
-    #[expect(clippy::disallowed_methods, reason = "seconds, not latencies")]
+    #[expect(clippy::disallowed_methods, reason = "measures seconds, not latencies")]
     let began = std::time::Instant::now();
     let read = read_logs(&[directory.path().to_owned()], Scope::default(), true, directory.path(), &|| false);
     let family = summarise(&read.unwrap().observed, Asked::default()).unwrap().families.remove(0);

@@ -1,11 +1,11 @@
-//! Distributions of logged times, which have a resolution of a millisecond, and bounds for the times that clients see.
+//! Distributions of logged times, which have a resolution of 1 ms, and bounds for the clients' own times.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Number of times by length in ms.
+/// Histogram of times in ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Values {
     counts: BTreeMap<u32, u64>,
@@ -26,15 +26,15 @@ impl Values {
         other.counts.iter().for_each(|(ms, count)| self.add_many(*ms, *count));
     }
 
-    /// The smallest value that at least this share of all values does not exceed.
+    /// Smallest value for which this share of all values is no larger.
     pub fn quantile(&self, share: f64) -> Option<u32> {
         let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut sum = 0;
         self.counts.iter().find(|(_, count)| (sum += **count, sum >= rank).1).map(|(ms, _)| *ms)
     }
 
-    /// The quantile in µs. A value of k ms, the difference of two times in whole ms, counts as k − ½ to k + ½, except
-    /// that zeros are exact: most of them are waits for a free lock.
+    /// The quantile in µs. A value of k ms is the difference of two rounded times, so it counts as k − ½ to k
+    /// + ½. Zeros count as exact, because most are waits for a free lock.
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
         let (rank, mut below) = ((share * self.count as f64).max(0.5), 0.0);
         let at = |(ms, count): (&u32, &u64)| {
@@ -55,7 +55,7 @@ impl Values {
         self.counts.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// At most this many values that represent all: equidistant quantiles, and the longest.
+    /// At most `most` values that represent all: equidistant quantiles, and the largest value.
     pub fn condensed(&self, most: usize) -> Vec<u32> {
         let count = most.min(usize::try_from(self.count).unwrap_or(usize::MAX));
         let at = |at: usize| self.quantile((at as f64 + 0.5) / count as f64).unwrap_or(0);
@@ -67,7 +67,7 @@ impl Values {
     }
 }
 
-/// How a logged time differs from the client's own, in ms.
+/// How a logged time differs from the client's own.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shift {
     /// A logged hold begins with the handoff.
@@ -89,7 +89,7 @@ pub struct Bounded {
     pub high_us: u64,
 }
 
-/// The part of a time that is handoff, in ms.
+/// The part of a logged time that is handoff.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Handoff {
     /// Lower bound.
@@ -106,10 +106,10 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    /// Ratio of the 99th percentile to the median, if only the median is known.
+    /// Assumed ratio of the 99th percentile to the median, if only the median is known.
     pub const TAIL: u64 = 5;
 
-    /// Handoff at this share, of a log-logistic distribution with this median and 99th percentile.
+    /// Quantile of a log-logistic distribution with the estimated median and 99th percentile.
     fn quantile_us(&self, share: f64) -> f64 {
         let median = self.estimate_us.max(1) as f64;
         let exponent = (self.p99_us as f64 / median).max(1.0).ln() / 99_f64.ln();
@@ -124,14 +124,14 @@ pub enum HandoffBasis {
     Given,
     /// Measured: the log shows when clients of this recipe notice a grant.
     Measured,
-    /// Estimated by the shortest times from a release to the same session's next create, each of which takes a commit
-    /// and round trips.
+    /// Estimated from the times between a release and the same session's next create, which consist of a
+    /// commit and round trips.
     Estimated,
     /// Only bounded, by the shortest holds. The estimate is half of the bound, but at most 2 ms.
     Bounded,
 }
 
-/// A point of a distribution: a share of all times, and the time that it does not exceed.
+/// A point of a distribution: a share and its quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// The share.
@@ -165,14 +165,15 @@ const CURVE: [f64; 14] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.
 const MS: u64 = 1_000;
 
 impl Times {
-    /// `None` without values.
+    /// `None` if there are no values.
     pub fn of(values: &Values, shift: Shift, handoff: &Handoff) -> Option<Self> {
         let us = |ms: u32| u64::from(ms) * MS;
         let at = |share: f64| bounded(values, share, shift, handoff);
         let is_known = |share: &&f64| values.count as f64 * (1.0 - **share) >= 1.0 || **share <= 0.9;
         let point = |share: &f64| Some(Point { share: *share, us: us(values.quantile(*share)?) });
         let last = Point { share: 1.0, us: us(values.most()) };
-        // Slow handoffs widen the bounds of the tail, but no percentile is below the bounds of a lower one.
+        // Slow handoffs widen the bounds of the tail, but bounds never decrease from one percentile to the
+        // next.
         let above = |lower: Bounded, share: f64| {
             let at = at(share)?;
             let low_us = at.low_us.max(lower.low_us);
@@ -192,8 +193,7 @@ impl Times {
     }
 }
 
-/// Factor for the tail of a distribution, where handoffs take several times as long as usual: up to ten times on busy
-/// hosts.
+/// Factor for the tail of a distribution: on busy hosts, slow handoffs take up to ten times as long.
 fn longer_in_tail(share: f64) -> u64 {
     match share {
         0.0..0.75 => 1,
@@ -221,8 +221,8 @@ fn bounded(values: &Values, share: f64, shift: Shift, handoff: &Handoff) -> Opti
     Some(Bounded { logged_us, low_us, estimate_us, high_us })
 }
 
-/// Quantile of times from which the handoff is taken off. The squares of the spreads of independent times add up, so
-/// slow handoffs account for a part of the tail.
+/// Quantile of times without their handoffs. Variances of independent times add up, so slow handoffs account
+/// for part of the tail.
 fn without_handoff(values: &Values, share: f64, handoff: &Handoff) -> Option<f64> {
     let median = values.quantile_us(0.5)?;
     let spread = values.quantile_us(share)? - median;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_sorted_values() {
+    fn quantiles_are_taken_from_the_sorted_values() {
         let values = values((1..=100).rev());
         let at = [0.0, 0.01, 0.5, 0.99, 1.0].map(|share| values.quantile(share));
         assert_eq!(at, [1, 1, 50, 99, 100].map(Some));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn condensed_values_keep_the_shape_and_the_longest() {
+    fn condensed_values_keep_the_quantiles_and_the_maximum() {
         let values = values((1..=10_000).chain([90_000]));
         let few = values.condensed(100);
         assert_eq!((few.len(), few[0], few[50], few[99]), (100, 51, 5_051, 90_000));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_a_percentile_are_at_least_those_of_a_lower_one() {
+    fn bounds_never_decrease_from_one_percentile_to_the_next() {
         let times =
             Times::of(&values([20; 99].into_iter().chain([50])), Shift::HoldsTooLong, &handoff(15_000));
         let Times { p50, p99, .. } = times.unwrap();
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn slow_handoffs_explain_the_tail_of_constant_holds_but_not_of_varying_ones() {
-        // 100 ms for all but 2 % of the holds, whose handoffs took 12 ms longer.
+        // Holds of 100 ms; 2 % of their handoffs took 12 ms longer.
         let constant = values((0..100).map(|of| if of < 98 { 103 } else { 115 }));
         let p99 =
             |values: &Values, shift| bounded(values, 0.99, shift, &handoff(15_000)).unwrap().estimate_us;

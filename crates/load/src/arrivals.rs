@@ -1,8 +1,8 @@
 //! Arrivals of an open load: the next free contender takes the next arrival.
 //!
-//! The contenders are a pool of sessions. A free contender takes the next open arrival and sleeps until it is due. If none is
-//! free, arrivals wait in the client in order. So no arrival waits while a contender is free, and none depends on the speed of
-//! the lock.
+//! The contenders are a pool of sessions. A free contender takes the next arrival and sleeps until it is due;
+//! if no contender is free, arrivals queue in the client. No arrival waits while a contender is free, and the
+//! schedule does not depend on the lock's speed.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -32,18 +32,18 @@ pub struct Taken {
     pub arrival: Arrival,
 }
 
-/// All arrivals of a trial, and the outcome of each in eight bytes. Arrivals themselves are not kept: they
-/// are drawn when taken, and once more when outcomes are counted.
+/// All arrivals of a trial, with eight bytes for each outcome. Arrivals are not stored: they are drawn when
+/// taken, and again when outcomes are counted.
 pub struct Arrivals {
     draw: Box<dyn Fn() -> Coming + Send + Sync>,
     late: Late,
     begin: AtomicU64,
     upcoming: Mutex<Upcoming>,
-    /// End of the measured phase, relative to the beginning.
+    /// End of the measured phase, relative to `begin`.
     end: AtomicU64,
-    /// Cached number of arrivals due before an end.
+    /// Cached number of arrivals due before an end, with that end.
     due: Mutex<Option<(u64, usize)>>,
-    /// Outcome of each arrival: none yet, its wait in microseconds plus one, or why it has no wait.
+    /// Outcome of each arrival: [`OPEN`], its wait in microseconds plus one, or a reason why it has no wait.
     outcomes: Box<[AtomicU32]>,
     /// Delay caused by the generator for each arrival, in microseconds; 0 before it starts.
     lateness_us: Box<[AtomicU32]>,
@@ -64,7 +64,7 @@ struct WaitOfOne {
 struct DisturbedLock {
     before: Vec<WaitOfOne>,
     during: Vec<WaitOfOne>,
-    /// Time after the gap until no more arrivals waited than before it at most.
+    /// Time after the gap until the queue was as short as before; `None` if it stayed longer.
     drained_us: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl DisturbedLock {
         let mut changes: Vec<(Stamp, i64)> = come.chain(got).collect();
         changes.sort_unstable_by_key(|(at, by)| (*at, -by));
         let (mut waiting, mut usual, mut drained) = (0, 0, None);
-        // Queue lengths within the gap do not count: the queue is only served from its end.
+        // The queue is not served within the gap, so only its length afterwards counts.
         for (at, by) in changes {
             if drained.is_none() && at > gap.end && waiting <= usual {
                 drained = Some(0);
@@ -114,7 +114,7 @@ fn waited(outcome: u32) -> Option<u64> {
 }
 
 impl Arrivals {
-    /// Arrivals from `draw`, which must return the same arrivals each time.
+    /// Arrivals from `draw`, which must return the same arrivals on every call.
     pub fn new(draw: impl Fn() -> Coming + Send + Sync + 'static, late: Late) -> Self {
         let all = draw().count();
         let nothing = || (0..all).map(|_| AtomicU32::new(0)).collect();
@@ -139,7 +139,7 @@ impl Arrivals {
         self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
     }
 
-    /// Arrivals due in that time, with their numbers and due times.
+    /// Arrivals due in this time, with their numbers and due times.
     fn due_in(&self, time: Range<Stamp>) -> impl Iterator<Item = (usize, Stamp, Arrival)> {
         let begin = self.begin.load(Ordering::Acquire);
         let all = (self.draw)().enumerate();
@@ -172,13 +172,12 @@ impl Arrivals {
         }
     }
 
-    /// Whether an arrival that was taken ahead of time was cancelled.
+    /// Whether an arrival that was taken ahead of time has been cancelled.
     pub fn is_cancelled(&self, taken: &Taken) -> bool {
         taken.arrival.at_us >= self.end.load(Ordering::Acquire)
     }
 
-    /// Records the call of acquire for an arrival, `lateness_us` after a contender was free and the arrival
-    /// was due.
+    /// Records an acquire call, made `lateness_us` after the arrival was due and a contender was free.
     pub fn issued(&self, number: usize, lateness_us: u64) {
         let lateness_us = u32::try_from(lateness_us).unwrap_or(u32::MAX);
         self.lateness_us[number].store(lateness_us, Ordering::Release);
@@ -196,7 +195,7 @@ impl Arrivals {
         self.outcomes[number].store(outcome, Ordering::Release);
     }
 
-    /// Whether all arrivals have ended. Requires that the end is known.
+    /// Whether all arrivals before the end have ended.
     pub fn have_all_ended(&self) -> bool {
         let end = self.end.load(Ordering::Acquire);
         let mut due = locked(&self.due);
@@ -208,7 +207,7 @@ impl Arrivals {
         self.outcomes[..number].iter().rev().all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
     }
 
-    /// Outcomes of the arrivals due within that time, and due times of arrivals that no session took.
+    /// Outcomes of the arrivals due in this time, and the arrivals that no contender took.
     pub fn due_within(&self, from: Stamp, to: Stamp) -> (Arrived, Vec<(Stamp, Mode)>) {
         let taken = locked(&self.upcoming).next;
         let mut arrived = Arrived::default();
@@ -230,15 +229,15 @@ impl Arrivals {
         (arrived, never_taken)
     }
 
-    /// Waits of all arrivals due within that time. Unserved arrivals count as longer than all others; dropped arrivals
-    /// are left out. `None` if none was served.
+    /// Waits of all arrivals due in this time; `None` if none was served. Unserved arrivals count as the
+    /// longest waits, and dropped arrivals are left out.
     pub fn waits(&self, due: Range<Stamp>) -> Option<ArrivalWaits> {
         let outcomes = self.due_in(due).map(|(number, ..)| self.outcome(number));
         ArrivalWaits::of(outcomes.filter(|outcome| *outcome != DROPPED).map(waited))
     }
 
-    /// Waits of the arrivals due at locks with a gap that a fault caused, until queues were as short as
-    /// before. `before` is the undisturbed time up to the fault. `None` if no lock had a gap.
+    /// Waits of the arrivals at locks with a gap due to a fault, until the queues were as short as before.
+    /// `before` is the undisturbed time up to the fault. `None` if no lock had a gap.
     pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
         let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
         let end = self.begin.load(Ordering::Acquire).saturating_add(self.end.load(Ordering::Acquire));
@@ -256,8 +255,8 @@ impl Arrivals {
         DisturbedLock::together(&locks)
     }
 
-    /// Number of due arrivals without their lock at the end of each slot, starting with the window. Dropped
-    /// and unserved arrivals are left out, because the end of their wait is unknown.
+    /// Number of due arrivals still waiting at the end of each slot of the window. Dropped and unserved
+    /// arrivals are left out, because the end of their wait is unknown.
     pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
         let slots = usize::try_from(window.end.saturating_sub(window.start) / slot_us).unwrap_or(0);
         let slot_of =
@@ -285,7 +284,7 @@ impl Arrivals {
             .collect()
     }
 
-    /// Dispersion of the arrivals within that time, as scheduled and as issued, for each width.
+    /// Dispersion of the arrivals within the window, as scheduled and as issued, for each width.
     pub fn dispersion(&self, window: Window) -> Vec<Dispersion> {
         let of = |width_us: u64| {
             let windows = usize::try_from(window.end.saturating_sub(window.start) / width_us).ok()?;
@@ -330,7 +329,7 @@ mod tests {
 
     #[test]
     fn disturbance_counts_only_arrivals_at_the_lock_with_the_gap() {
-        // Given an arrival every 100 µs at each of two locks, each with a wait of 10 µs
+        // Given an arrival every 100 µs at each of two locks, with a wait of 10 µs
         let all: Vec<Arrival> = (0..200_u64)
             .map(|at| Arrival {
                 at_us: at * 50,
@@ -341,7 +340,7 @@ mod tests {
             .collect();
         let arrivals = Arrivals::new(move || Box::new(all.clone().into_iter()), Late::Keep);
         arrivals.begin_at(0);
-        // When the first lock is not served from 5,000 to 6,000, and then once every 50 µs
+        // When the first lock serves no arrival from 5,000 to 6,000, and then one every 50 µs
         for number in 0..200_usize {
             let due = number as u64 * 50;
             let late = (number % 2 == 0 && due >= 5_000).then(|| 6_000 + (due - 5_000) / 2);
@@ -349,7 +348,7 @@ mod tests {
         }
         let gap = Gap { after: None, begin: 5_000, end: 6_000 };
         let found = arrivals.disturbed(1_000..5_000, &[Some(gap), None]).unwrap();
-        // Then about twenty of its arrivals waited until the queue was as short as before, less than 1,000 µs after the gap
+        // Then about twenty of its arrivals waited until the queue was as short as before
         assert_eq!((found.locks, found.usual_wait_us), (1, Some(10)));
         assert!((800..=1_000).contains(&found.drained_us.unwrap()), "{found:?}");
         let ArrivalWaits { arrivals: count, mean, p99, .. } = found.waits;
@@ -366,7 +365,7 @@ mod tests {
         (0..2).for_each(|number| arrivals.served(number, 10));
         let gap = Gap { after: None, begin: 1_200, end: 1_450 };
         let found = arrivals.disturbed(1_000..1_200, &[Some(gap)]);
-        assert_eq!(found, None, "none of those that came was served");
+        assert_eq!(found, None, "no disturbed arrival was served");
         arrivals.served(2, 250);
         let found = arrivals.disturbed(1_000..1_200, &[Some(gap)]).unwrap();
         assert_eq!((found.waits.arrivals, found.drained_us), (3, None));
@@ -381,22 +380,22 @@ mod tests {
         assert_eq!(p99(0, Stamp::MAX), Some((1_197, false)));
         (150..160).for_each(|number| arrivals.not_served(number));
         assert_eq!(p99(0, Stamp::MAX), Some((1_199, true)));
-        assert_eq!(p99(0, 0), None, "nobody came");
+        assert_eq!(p99(0, 0), None, "no arrival was due");
     }
 
     #[test]
     fn arrivals_issued_in_bunches_are_more_dispersed_than_scheduled() {
-        // One per millisecond for two seconds
+        // One arrival per millisecond for two seconds
         let due: Vec<u64> = (0..2_000).map(|number| number * 1_000).collect();
         let (arrivals, window) = (at(&due, Late::Keep), Window { start: 1_000, end: 2_001_000 });
-        let [even] = arrivals.dispersion(window)[..] else { panic!("twenty windows of a tenth of a second") };
+        let [even] = arrivals.dispersion(window)[..] else { panic!("expected one width") };
         assert_eq!((even.width_us, even.windows, even.scheduled, even.issued), (100_000, 20, 0.0, 0.0));
-        // Arrivals of every other tenth of a second are issued in the next one
+        // In every other tenth of a second, all arrivals are issued 100 ms late
         for number in (0..2_000).filter(|number| number / 100 % 2 == 0) {
             arrivals.issued(number, 100_000);
         }
         let bunched = arrivals.dispersion(window)[0];
-        // Alternately 0 and 200: 20 × 100² / 19 / 100
+        // Alternately 0 and 200 arrivals: a variance of 20 × 100² / 19, divided by the mean of 100
         assert!((bunched.issued - 105.26).abs() < 0.01 && bunched.scheduled == 0.0, "{bunched:?}");
         assert!(bunched.is_off() && !even.is_off());
     }
@@ -410,12 +409,12 @@ mod tests {
 
     #[test]
     fn late_arrivals_are_dropped_and_counted_if_configured() {
-        // Given arrivals at 0, 10 and 500 µs, and a first free contender at 400
+        // Given arrivals at 0, 10 and 500 µs, and a contender that is free from 400 µs
         let arrivals = at(&[0, 10, 500], Late::Drop);
-        // When the contender takes an arrival, then it gets the one that is not due yet
+        // Then it takes the arrival that is not due yet
         assert_eq!(arrivals.take(1_400).map(|taken| taken.number), Some(2));
         arrivals.served(2, 7);
-        // And the other arrivals are counted as dropped
+        // And the other arrivals count as dropped
         let (arrived, never_taken) = arrivals.due_within(1_000, 2_000);
         assert_eq!((arrived.offered, arrived.dropped, arrived.served, arrived.unserved), (3, 2, 1, 0));
         assert!(never_taken.is_empty() && arrivals.have_all_ended());
@@ -428,7 +427,7 @@ mod tests {
         arrivals.served(first.number, 50);
         let second = arrivals.take(1_100).unwrap();
         arrivals.not_served(second.number);
-        // When the measured phase ended before the last arrival, and the backlog is abandoned at 2,000
+        // When the measured phase ends before the last arrival
         arrivals.end_at(1_300);
         assert!(!arrivals.have_all_ended());
         let (arrived, never_taken) = arrivals.due_within(1_000, 1_300);
@@ -449,8 +448,7 @@ mod tests {
     fn backlog_counts_due_arrivals_from_before_and_within_the_window() {
         // Given arrivals before and within the window, which begins at 1,100
         let arrivals = at(&[0, 50, 120, 200, 330], Late::Keep);
-        // When the first is served before the window, the second at 1,150, the third at once, and the others
-        // never
+        // When the first is served before the window, the second at 1,150, the third at once, others never
         arrivals.served(0, 10);
         arrivals.served(1, 100);
         arrivals.served(2, 0);

@@ -10,12 +10,12 @@ use zklockbench_zk::{Arm, EventKind, Notification, sequence_of};
 const UNRESOLVED_AT_MOST: usize = 4096;
 
 enum Cause {
-    /// The release of that queue number, called at that time.
+    /// The release of this queue number, called at this time.
     Release {
         number: i64,
         called: Stamp,
     },
-    /// A release by a contender of another worker, or perhaps of this one; the time of its call is unknown here.
+    /// A release by another worker's contender, or possibly by this worker's, at an unknown time.
     ReleaseElsewhere,
     Arrival,
     Departure,
@@ -32,8 +32,7 @@ struct Notice {
     useful: bool,
 }
 
-/// One contender's notifications with their causes. Allocates only until its buffers have the size of the
-/// largest herd.
+/// Notifications of one contender, with their causes. Allocates only until its buffers fit the largest herd.
 pub struct Attribution {
     /// Filled by the session, emptied by [`Attribution::settle`].
     pub inbox: Vec<Notification>,
@@ -41,12 +40,12 @@ pub struct Attribution {
     pub receiver: Receiver,
 }
 
-/// The contender to which notifications are delivered.
+/// The contender that receives the notifications.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Receiver {
-    /// Lock and number of its last released node.
+    /// Lock and number of the contender's last released node.
     pub released: Option<(usize, i64)>,
-    /// Whether it asks to read.
+    /// Whether its current acquire is a read.
     pub reads: bool,
 }
 
@@ -58,8 +57,8 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// Records everything in the inbox. If `acquired`, the last awaited notification let this contender in: it is useful if a
-    /// release caused it; all others are spurious.
+    /// Records everything in the inbox. If `acquired`, the last awaited notification is useful if a release
+    /// caused it; all others are spurious.
     pub fn settle(&mut self, shared: &Shared, lock: usize, recorder: &mut ThreadRecorder, acquired: bool) {
         let last_awaited =
             self.inbox.iter().rposition(|notification| notification.awaited).filter(|_| acquired);
@@ -80,8 +79,8 @@ impl Attribution {
         self.inbox.clear();
     }
 
-    /// Records notifications with open causes, after the queue has been listed again. At the end, no further
-    /// list will follow: a newcomer would have listed, so an open cause must be the last release.
+    /// Records notifications whose cause was open, once the queue has been listed again. At the end, no
+    /// listing will follow, so the lowest node's departure must be the cause.
     pub fn settle_late(&mut self, shared: &Shared, recorder: &mut ThreadRecorder, at_the_end: bool) {
         self.unresolved.retain(|(arm, notice)| {
             let lock_state = &shared.lock_states[notice.lock];
@@ -100,7 +99,7 @@ impl Attribution {
 
 fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
     match (notification.kind, &notification.armed) {
-        // The node's owner has advanced from the queue to the lock itself, or has stopped waiting.
+        // The node's owner has moved on to another queue, or has stopped waiting.
         (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&notification.path) => Cause::Departure,
         (EventKind::NodeDeleted, _) => match sequence_of(&notification.path) {
             Some(number) => release_or_departure(lock_state, number),
@@ -108,7 +107,7 @@ fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
         },
         // A lock's data changes when a holder hands over.
         (EventKind::DataChanged, _) => latest_release(lock_state, notification.at),
-        // A single node without a number, which exists or does not.
+        // The queue is a single unnumbered node, which was created or deleted.
         (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
         (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => {
             latest_release(lock_state, notification.at)
@@ -123,7 +122,7 @@ fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
     match (lock_state.changes.fired(arm), arm.lowest) {
         (ChildChange::Created, _) => Cause::Arrival,
         (ChildChange::LowestDeleted, Some(number)) => release_or_departure(lock_state, number),
-        // With several holders, any may leave first, and the list does not show which did.
+        // With several holders, any of them may leave first, and the listing does not show which.
         (ChildChange::OtherDeleted, _) if lock_state.has_room_for_two() || lock_state.most_inside() > 1 => {
             latest_release(lock_state, at)
         }
@@ -133,7 +132,7 @@ fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
     }
 }
 
-/// If the event does not identify the release, it was the latest one before the event.
+/// The latest release before an event that does not identify its release.
 fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     match lock_state.release_before(at) {
         _ if lock_state.has_strangers => Cause::ReleaseElsewhere,
@@ -142,7 +141,7 @@ fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     }
 }
 
-/// A node deleted without a release call belonged to a waiter, or went with its session.
+/// The node's release, if one was called. Otherwise the node belonged to a waiter, or its session ended.
 fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     match lock_state.release_of(number) {
         Some(called) => Cause::Release { number, called },

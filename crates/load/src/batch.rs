@@ -1,9 +1,8 @@
-//! The batch: contenders arrive one after the other, then each holds once. The next step begins when everything has
-//! settled. Among simultaneous holders (e.g. readers), the earliest arrival releases first.
+//! The batch: contenders arrive one after the other, then each holds once. Each step waits until the previous
+//! one has settled. Among simultaneous holders (such as readers), the earliest arrival releases first.
 //!
-//! Settled means that every arrived contender without the lock is waiting, and that nothing was sent or
-//! received for a while, so that every watch is set again. Only then are the totals exact; the accounting
-//! check shows whether they were.
+//! A step has settled when every arrived contender without the lock is waiting, and all watches are set
+//! again. Only then are the totals exact; the accounting check shows whether they were.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,16 +10,16 @@ use std::time::Duration;
 use super::shared::{Board, Shared};
 use zklockbench_core::clock;
 
-/// Number of steps without a request, reply or notification that count as silence.
+/// Number of steps without traffic that count as silence.
 const QUIET_STEPS: usize = 8;
 const STEP: Duration = Duration::from_millis(5);
-/// Number of steps after which a host that is never on time counts as silent.
+/// Maximum number of steps, for a host that is never on time.
 const STEPS_AT_MOST: usize = 80;
-/// Maximum time to settle; afterwards the batch continues, and the totals show the difference.
+/// Maximum time to settle. The batch then continues, and its totals show the difference.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Conducts a batch. Cancel-safe: dropping it leaves the contenders to the drain.
+/// Conducts a batch. Cancel-safe: if it is dropped, the drain ends the contenders.
 pub async fn conduct(shared: &Shared) {
     let contenders = shared.spec.contenders;
     for arrived in 1..=contenders {
@@ -43,8 +42,7 @@ fn ended(board: &Board) -> usize {
     Board::read(&board.finished)
 }
 
-/// Waits until a contender is inside. Returns the earliest arrival among the contenders inside, or `None` after all
-/// have ended.
+/// Waits until a contender is inside. Returns the earliest arrival, or `None` after all have ended.
 async fn first_inside(shared: &Shared) -> Option<usize> {
     while ended(&shared.board) < shared.spec.contenders {
         let inside = shared.lock_states.all_inside().into_iter().min();
@@ -56,7 +54,7 @@ async fn first_inside(shared: &Shared) -> Option<usize> {
     None
 }
 
-/// Waits until a contender holds, all others that have arrived wait, and no request is in flight.
+/// Waits until a contender holds the lock, all others that have arrived wait, and no request is in flight.
 async fn settle(shared: &Shared, arrived: usize) {
     let watches = shared.entry.card.guarantees.watches;
     let settled = async {
@@ -98,10 +96,10 @@ pub async fn quiet(shared: &Shared) {
     }
 }
 
-/// Waits for the time that counts as silence; returns false as soon as anything moves.
+/// Waits until there is silence; returns false as soon as there is traffic.
 ///
-/// A step that ends late does not count. If this process is not scheduled on time, neither are the servers,
-/// and their silence means nothing.
+/// A step that ends late does not count: if this process is not scheduled on time, the servers may not be
+/// either, and their silence means nothing.
 async fn is_quiet_since(shared: &Shared, pulse: u64) -> bool {
     let mut on_time = 0;
     for _ in 0..STEPS_AT_MOST {

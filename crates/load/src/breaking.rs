@@ -1,5 +1,4 @@
-//! Faults of a trial during its load: access to their targets, and their records; and elections of the
-//! servers, whatever their cause.
+//! Faults during a trial's load, with their targets and records, and all elections of the servers.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -25,17 +24,16 @@ use zklockbench_scenario::{Slice, TrialSpec};
 use zklockbench_zk::SessionKey;
 use zklockbench_zk::gate::Gate;
 
-/// Polling interval of each server if a fault hits servers: the maximum delay in seeing an election whose new leader answers at
-/// once.
+/// Poll interval of each server if a fault hits servers. It limits how late an election is observed.
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum time from a driver's last data on the wire to the grant that they caused.
+/// Maximum time from a driver's last data on the wire to the grant that it caused.
 const GRANTED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ContenderStates<'a> {
     shared: &'a Shared,
-    /// Locks acquired before the measured phase.
+    /// Number of acquisitions before the measured phase.
     before: u64,
 }
 
@@ -144,9 +142,9 @@ pub async fn break_things(
     numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, elections)).collect()
 }
 
-/// Whether a firing with this ordinal belongs to this worker. For faults on servers, it is the first
-/// worker's; for a numbered contender, its worker's; for all contenders, every worker's. Any other firing
-/// belongs to the worker with its ordinal.
+/// Whether a firing belongs to this worker. Faults on servers belong to the first worker, faults on a
+/// numbered contender to its worker, and faults on all contenders to every worker. Any other firing belongs
+/// to the worker with its ordinal.
 fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
     if reaches_servers(&choice.kind) {
         return slice.leads();
@@ -158,7 +156,7 @@ fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
     }
 }
 
-/// Reports an event of a fault. A fault that ends by itself is not reported as undone.
+/// Reports an event of a fault. A fault that needs no healing is not reported as healed.
 fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
     let label = &choice.label;
     let is_healed = find(&choice.kind).is_some_and(|entry| entry.card.ends == Ends::Healed);
@@ -203,14 +201,14 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
     }
 }
 
-/// Records the gaps around each fault after the load has ended, because a gap is only known when it is over.
+/// Records the gaps around each fault after the load, because a gap's length is only known at its end.
 pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let stamp = |at: i64| begin.saturating_add_signed(at);
     let now = clock::now();
     let asked: Vec<Stamp> = faults.iter().map(|fault| stamp(fault.asked_us)).collect();
     let next_after = |from| asked.iter().copied().filter(|at| *at > from).min().unwrap_or(Stamp::MAX);
     let losses = locked(&shared.board.losses).clone();
-    // Start of the undisturbed load.
+    // Start of the undisturbed load before the fault.
     let mut since = begin;
     for fault in faults {
         let from = stamp(fault.asked_us);
@@ -231,7 +229,7 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
         let gaps = shared.gaps.due_to(FaultTime { from, until, next }, now);
         fault.longest_gap_us = gaps.iter().flatten().map(|gap| gap.lasted_us()).max();
         let gaps_end = gaps.iter().flatten().map(|gap| gap.end).max();
-        // An arrival in a gap has the longest wait.
+        // Includes the arrivals within the gaps, which wait longest.
         let over = until.saturating_add(fault.longest_gap_us.unwrap_or(0)).max(gaps_end.unwrap_or(from));
         if let Some(open) = &shared.open {
             fault.wait_p99 = open.waits(from..over).map(|waits| waits.p99);
@@ -253,29 +251,27 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
 struct Sight {
     at: Stamp,
     epoch: u64,
-    /// Index of the server, from 0.
     server: usize,
 }
 
-/// New leaders of the ensemble, as reported by its servers: first sight and epoch of each.
+/// New leaders of the ensemble: when its servers first reported each, and its epoch.
 ///
-/// Two servers may briefly both claim to lead. A later epoch takes precedence, and none counts before a
-/// majority has synchronised with it.
+/// Two servers may briefly both claim to lead. A later epoch takes precedence, and a leader counts only after
+/// a majority has synchronised with it.
 ///
-/// Servers are polled independently, so that stalled or isolated ones do not delay the sight of the others.
-/// If a fault may cause elections, polls are frequent, so that the time to a new leader can be measured.
-/// Otherwise they come once per second, at almost no cost. Events between two polls are not lost: an election
-/// leaves a later epoch.
+/// Each server is polled independently, so that a stalled server does not delay the others. Polls are
+/// frequent if a fault may cause elections, to measure the time to a new leader; otherwise they run once per
+/// second. No election is missed between two polls, because it leaves a later epoch.
 #[derive(Debug, Default)]
 pub struct Elections {
     servers: Vec<String>,
-    /// Number of servers that vote.
+    /// Number of voting servers.
     voters: usize,
     seen: Mutex<Vec<Sight>>,
 }
 
 impl Elections {
-    /// Determines the current leader. Later leaders count as elections.
+    /// Determines the current leader; later leaders count as elections.
     pub async fn from_now_on(servers: &[String]) -> Self {
         let voters = voters(servers).await.len();
         let elections = Self { servers: servers.to_vec(), voters, seen: Mutex::default() };
@@ -283,7 +279,7 @@ impl Elections {
         elections
     }
 
-    /// Watches while it is polled, at an interval that suits the trial.
+    /// Polls the servers at an interval that suits the trial; never returns.
     pub async fn watch(&self, spec: &TrialSpec) {
         let hits_servers = spec.faults.iter().any(|fault| reaches_servers(&fault.kind));
         let every = if hits_servers { OFTEN } else { SELDOM };
@@ -294,7 +290,7 @@ impl Elections {
             }
         });
         let _: Vec<()> = join_all(watches).await;
-        // There are no servers to watch.
+        // Without servers, there is nothing to poll.
         std::future::pending().await
     }
 
@@ -319,19 +315,19 @@ impl Elections {
         }
     }
 
-    /// Leaders elected since the start; the first leader was elected earlier.
+    /// Leaders elected since the start, without the initial leader.
     fn elected(&self) -> Vec<Sight> {
         locked(&self.seen).iter().skip(1).copied().collect()
     }
 
-    /// Microseconds until the first sight of a leader elected between the two times; `None` without one.
+    /// Time in microseconds from `from` to the first sight of a leader elected by `to`; `None` without one.
     pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
         let first = self.elected().into_iter().find(|sight| (from..=to).contains(&sight.at))?;
         Some(first.at - from)
     }
 
-    /// All elections with times relative to the start of the measured phase, each with the fault that may
-    /// have caused it. `None` if no server ever reported a leader.
+    /// All elections, with times relative to the measured phase, each with the fault that may have caused it.
+    /// `None` if no server ever reported a leader.
     pub fn records(&self, begin: Stamp, faults: &[FaultRecord]) -> Option<Vec<Election>> {
         if locked(&self.seen).is_empty() {
             return None;
@@ -386,9 +382,9 @@ mod tests {
     #[test]
     fn election_is_recognised_by_a_later_epoch() {
         let elections = seen(&[(10, 4), (20, 4), (350, 5), (360, 4), (400, 5), (900, 6)]);
-        assert_eq!(elections.first_between(0, 100), None, "who led from the start was not elected");
+        assert_eq!(elections.first_between(0, 100), None, "the initial leader was not elected");
         assert_eq!(elections.first_between(100, 500), Some(250));
-        assert_eq!(elections.first_between(355, 800), None, "the old leader still says that it leads");
+        assert_eq!(elections.first_between(355, 800), None, "the old leader still claims to lead");
         assert_eq!(elections.first_between(500, Stamp::MAX), Some(400));
     }
 

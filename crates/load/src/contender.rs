@@ -26,9 +26,9 @@ use zklockbench_zk::gate::TaskScope;
 use zklockbench_zk::{Failure, ForeignSession, Observed, Session, runtime};
 
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
-/// Approximate number of requests per cycle for rate limiting; further requests delay later cycles.
+/// Approximate number of requests per cycle for the rate limit; excess requests delay later cycles.
 const CYCLE_REQUESTS: u32 = 4;
-/// Assumed number of requests per cycle of another program's lock.
+/// Assumed number of requests per cycle of a driver's lock.
 const DRIVER_REQUESTS: u64 = 10;
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -39,7 +39,7 @@ pub struct Contender {
     recorder: Recorder,
     /// Lock object in use.
     strategy: Box<dyn Strategy>,
-    /// Lock objects used earlier, by lock number.
+    /// Other lock objects, by lock number.
     others: BTreeMap<usize, Box<dyn Strategy>>,
     session: Option<Session>,
     control: Arc<Control>,
@@ -58,7 +58,7 @@ impl Contender {
         Self { id, shared, observation, recorder, strategy, others, session, control, pace, fresh }
     }
 
-    /// Joins, contends until the load ends, waits for the close signal, closes.
+    /// Joins, contends until the load ends, waits for the close signal, and closes.
     pub async fn run(mut self) {
         self.join().await;
         if self.await_start().await.is_some() {
@@ -98,8 +98,7 @@ impl Contender {
         self.session = Some(session);
     }
 
-    /// Opens a session. The future is boxed: it is larger than the rest of a contender, and would take that
-    /// memory while the contender waits.
+    /// Opens a session. The future is boxed because it is larger than the rest of a contender.
     fn open(&self) -> Pin<Box<dyn Future<Output = Result<Session, Failure>> + '_>> {
         Box::pin(async {
             let shared = &self.shared;
@@ -110,7 +109,7 @@ impl Contender {
             let (target, timeout, within) =
                 (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
             let own = || {
-                // The messages of another program's lock pass its own connections.
+                // A driver's lock exchanges its messages on its own connections.
                 let is_own = shared.driver_of(self.id).is_none();
                 let messages = is_own.then(|| Arc::clone(&shared.overlaps.messages[self.id]));
                 let observed = Observed { messages, ..self.observation.observed.clone() };
@@ -128,7 +127,7 @@ impl Contender {
         })
     }
 
-    /// Waits for the conductor; `None` if the trial ends before the start.
+    /// Waits for the start of the load; `None` if the trial ends first.
     async fn await_start(&mut self) -> Option<()> {
         let signals = &self.shared.signals;
         let mut start = signals.start.subscribe();
@@ -176,8 +175,7 @@ impl Contender {
     }
 
     async fn next_arrival(&mut self, drain: &CancellationToken) -> Option<Turn> {
-        // A contender without a session, or blocked by a fault, takes no arrival, because it could not serve
-        // it.
+        // A contender without a session, or blocked by a fault, takes no arrivals: it could not serve them.
         loop {
             let intended = self.pace.intended_start(drain).await?;
             self.come_in(intended, drain).await?;
@@ -222,13 +220,13 @@ impl Contender {
         drain.run_until_cancelled(self.control.admission.come_in(intended)).await
     }
 
-    /// Waits until the rate limit admits another cycle; the wait for the lock starts then.
+    /// Waits until the rate limit admits another cycle, whose wait for the lock starts only then.
     async fn admitted(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
         let Some(throttle) = &self.shared.throttle else { return Some(intended) };
         if throttle.try_admit(CYCLE_REQUESTS).is_err() {
             drain.run_until_cancelled(throttle.admit(CYCLE_REQUESTS)).await?;
         }
-        // Another program's requests are not seen here.
+        // A driver's requests are not observed here.
         if self.shared.driver_of(self.id).is_some() {
             throttle.spend(DRIVER_REQUESTS);
         }
@@ -281,7 +279,7 @@ impl Contender {
         }
     }
 
-    /// Ends like a killed process, in the middle of its work, and returns as a new one.
+    /// Dies in the middle of its work, like a killed process, and returns as a new one.
     fn die(&mut self, session: Session, doing: &'static str) {
         self.recorder.died(session.id(), doing);
         self.new_strategies();
@@ -302,7 +300,7 @@ impl Contender {
                 biased;
                 opened = self.shared.signals.drain.run_until_cancelled(self.open()) => opened?,
                 () = asked_to_die(&self.shared, &self.control, Doing::Anything) => {
-                    // A contender without a session leaves no nodes.
+                    // Without a session, no nodes are left behind.
                     self.has_crashed();
                     return None;
                 }
@@ -353,8 +351,7 @@ impl Contender {
             return self.die_inside(session.clone(), &entry, &held, intended);
         }
         self.let_go_again(session, inner).await;
-        // A holder that was notified of the end of its session stops writing; a holder that was paused has not been
-        // notified yet.
+        // A holder notified of its session's end stops writing. A paused holder has not been notified yet.
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
             self.recorder.write_to_resource(session, &held, entry.acquired);
         }
@@ -368,13 +365,12 @@ impl Contender {
         let number = held.node.as_ref().map(|node| node.sequence);
         let shared = Arc::clone(&self.shared);
         let lock = &shared.lock_states[shared.lock_of(self.id)];
-        // The read is sent before the release and in the same flush, so that a hold of zero duration does not become
-        // longer.
+        // The read goes out together with the release, so that it does not lengthen a hold of zero duration.
         let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
         let last_look = ordering.as_ref().and_then(|ordering| ordering.ends(session));
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
-        // Others wait for this release: everything else is recorded while the reply is in flight.
+        // Others wait for this release, so everything else is recorded while the reply is in flight.
         if !stays {
             self.recorder.write_acquired(&entry);
         }
@@ -387,7 +383,7 @@ impl Contender {
         };
         drop(release);
         let now = clock::now();
-        // A session's answers arrive in the order of its requests; anything unanswered by now stays unanswered.
+        // Replies arrive in the order of the requests; a reply that is missing by now will not arrive.
         if let Some(looking) = looking {
             self.recorder.write_look(&entry, looking.now_or_never().flatten());
         }
@@ -419,13 +415,13 @@ impl Contender {
         }
     }
 
-    /// How the current hold is ordered relative to those of other workers, if at all.
+    /// How this hold is ordered relative to holds of other workers; `None` if it need not be.
     fn orders_hold(&self, session: &Session, held: &Held) -> Option<HoldOrdering> {
         if !self.shared.orders_holds() {
             return None;
         }
-        // A hold without a node, or with a node of which only the number is known, is ordered by the holder's writes. Reads
-        // are sent together with the release, and another program's release may overtake them; a write is awaited.
+        // Without a known transaction of its node, a hold is ordered by writes. Reads are sent together with
+        // the release, and another program's release may overtake them; a write is awaited.
         if session.stands_for_another() || self.recorder.token.is_none() {
             let path = self.shared.witness(self.shared.lock_of(self.id));
             return Some(HoldOrdering { path, is_written: true, is_undated: true });
@@ -441,14 +437,14 @@ impl Contender {
         self.die(session, "holding");
     }
 
-    /// Whether a fault has ended the session without the contender's knowledge.
+    /// Whether a fault has ended the session without a notification.
     fn was_taken_away(&self, session: &Session, entered: Stamp) -> bool {
         let too_long = || self.control.gate.shut_since(entered) >= clock::micros(session.timeout());
         let was_closed = || self.control.closing(session.id()) == Some(Closing::Answered);
         self.shared.has_faults() && (too_long() || was_closed())
     }
 
-    /// State of the session behind a hold that has ended.
+    /// State of a hold's session after the hold has ended.
     fn holder_session(
         &self,
         session: &Session,
@@ -466,8 +462,8 @@ impl Contender {
         }
     }
 
-    /// Acquires the held lock again, to the scenario's depth. The time is not part of the wait, because the lock has
-    /// been held since the outermost acquire.
+    /// Acquires the held lock again, up to the scenario's depth. The time is not part of the wait, because
+    /// the lock has been held since the outermost acquire.
     async fn take_again(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Vec<Held> {
         let mut inner = Vec::new();
         for _ in 1..self.shared.spec.depth {
@@ -484,7 +480,7 @@ impl Contender {
         inner
     }
 
-    /// Releases the locks of [`Contender::take_again`] in reverse order.
+    /// Releases the nested acquires of [`Contender::take_again`] in reverse order.
     async fn let_go_again(&mut self, session: &Session, inner: Vec<Held>) {
         for held in inner.into_iter().rev() {
             if let Err(failure) = self.strategy.release(session, held).await {
@@ -506,7 +502,7 @@ impl Contender {
         };
         let mut ended = HoldEnd::Whole;
         let end = async {
-            // A contender that was paused first completes its next step, and is notified of the event afterwards.
+            // After a pause, a contender first completes its next step, and only then receives the event.
             ended = tokio::select! {
                 biased;
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
@@ -541,14 +537,14 @@ impl Contender {
         self.pace.pause(now, ERROR_PAUSE);
     }
 
-    /// Whether the scenario lets the contender continue as if nothing was left behind. It needs a session for that.
+    /// Whether the scenario lets the contender continue with its session despite this failure.
     fn is_careless_after(&self, failure: &Failure) -> bool {
         let lives = || self.session.as_ref().is_some_and(|session| !session.is_over());
         self.shared.spec.in_doubt == InDoubt::KeepSession && failure.session_survives() && lives()
     }
 
-    /// After an indefinite failure, a node of this contender may be left ahead of its own next one. The node disappears with the
-    /// session, so the session is closed and the contender rejoins with a new one.
+    /// Closes the session after an indefinite failure. A node of this contender may be left in the queue, and
+    /// it disappears with the session.
     fn give_up_session_after(&mut self, failure: &Failure) {
         if failure.is_definite() {
             return;
@@ -559,7 +555,7 @@ impl Contender {
         self.end_session();
     }
 
-    /// Each acquisition opens a new session, if the scenario asks for that.
+    /// Ends the session if the scenario requires a new one for each acquisition.
     fn ends_session_between_acquisitions(&mut self) {
         if self.shared.spec.session_each
             && let Some(session) = &self.session
@@ -584,7 +580,7 @@ impl Contender {
         self.others.clear();
     }
 
-    /// Replaces the lock objects, and ends everything that they have started.
+    /// Replaces the lock objects, and ends all tasks that they have started.
     fn give_up_strategy(&mut self) {
         self.new_strategies();
         if let Some(scope) = TaskScope::here() {
@@ -600,15 +596,15 @@ impl Contender {
             runtime::yield_now().await;
             session.close(CLOSE_DEADLINE).await;
         }
-        // Sessions that were abandoned earlier may still be closing.
+        // Sessions abandoned earlier may still be closing.
         if let Some(scope) = TaskScope::here() {
             scope.let_go();
         }
     }
 }
 
-/// How the transactions of a hold are determined, so that it can be compared with holds of other workers: by reading
-/// its node's directory, or by writing to a node.
+/// How the transactions of a hold are determined, for comparison with other workers' holds: by reading its
+/// node's directory, or by writing to a node.
 struct HoldOrdering {
     path: String,
     is_written: bool,
@@ -617,7 +613,7 @@ struct HoldOrdering {
 }
 
 impl HoldOrdering {
-    /// Obtains the zxid for the start of the hold, during the hold.
+    /// Determines the zxid of the hold's start, during the hold.
     fn begins<'a>(&'a self, session: &'a Session) -> Option<Pin<Box<dyn Future<Output = Option<i64>> + 'a>>> {
         match (self.is_undated, self.is_written) {
             (false, _) => None,
@@ -632,12 +628,12 @@ impl HoldOrdering {
     }
 }
 
-/// Returns when the contender must die during that activity; never in a trial without faults.
+/// Returns when the contender must die during this activity; never returns without faults.
 async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
     if shared.has_faults() { control.crashes.due(doing).await } else { std::future::pending().await }
 }
 
-/// Runs work and reports whether it ever waited, so that others could run during the wait.
+/// Runs work, and returns whether it ever waited, so that other contenders could run.
 async fn with_wait_flag<F: Future>(work: F) -> (F::Output, bool) {
     let mut work = pin!(work);
     let mut waited = false;
@@ -650,13 +646,13 @@ async fn with_wait_flag<F: Future>(work: F) -> (F::Output, bool) {
     (outcome, waited)
 }
 
-/// Starts work and lets its request go out. Returns its outcome if it ends at once.
+/// Polls work once, so that its request is sent. Returns the outcome if it is ready.
 async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
     let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut *work).poll(cx))).await;
     if let Poll::Ready(outcome) = begun {
         return Some(outcome);
     }
-    // The session's own task writes to the socket; it has been woken and runs now.
+    // The session's own task, which writes to the socket, has been woken and runs now.
     runtime::yield_now().await;
     None
 }

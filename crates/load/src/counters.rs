@@ -1,4 +1,4 @@
-//! Directories whose sequence counter is near its end, after which no lock that orders by number works.
+//! Directories whose sequence counter is near its end. Past the end, locks that order by number fail.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use super::shared::Shared;
 use zklockbench_core::units::counted;
 use zklockbench_zk::{CaughtUp, counter, directories};
 
-/// Maximum number of a trial's locks that are checked.
+/// Maximum number of locks of a trial that are checked.
 const LOCKS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NearEnd {
     pub directory: String,
-    /// Number of creates until the counter is used up.
+    /// Number of creates left before the counter is used up.
     pub left: i64,
 }
 

@@ -1,5 +1,5 @@
-//! Drivers that take the locks of a trial's contenders: assignment of contenders to drivers and processes, the overhead of their
-//! pipes, and warnings at the end of the trial.
+//! Drivers of a trial's locks: assignment of contenders to drivers and processes, overhead of the pipes, and
+//! warnings at the end of the trial.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,14 +19,12 @@ use zklockbench_locks::driver::Processes;
 use zklockbench_scenario::{DriverProcesses, TrialSpec};
 use zklockbench_zk::{Access, Target};
 
-/// Faults that hit a contender's whole process, so few contenders should share a process.
+/// Faults that hit a whole process, so that few contenders should share one.
 const OF_PROCESSES: [&str; 2] = ["crash", "freeze"];
-/// Default maximum number of processes with such faults: a hundred virtual machines for a hundred contenders would
-/// distort the measurement.
+/// Default maximum number of processes with such a fault; many virtual machines distort the measurement.
 const FOR_FAULTS: usize = 8;
 
-/// Drivers that take the locks of a trial's contenders. A mixed strategy has a slot for each lock, which is empty for the suite's
-/// own locks.
+/// Drivers of a trial's locks, by member of a mixed strategy. The suite's own locks have empty slots.
 #[derive(Clone, Default)]
 pub struct Drivers(Vec<Option<Driver>>);
 
@@ -38,7 +36,7 @@ pub struct Driver {
 }
 
 impl Drivers {
-    /// The drivers of a trial, with no process started.
+    /// The drivers of a trial, without started processes.
     pub fn of(entry: &Entry, spec: &TrialSpec, target: &Target) -> Result<Self, Error> {
         let all = (0..members(entry.card.name).count()).map(|place| {
             let (entry, params) = zklockbench_locks::member_of(entry, &spec.strategy.params, place);
@@ -48,8 +46,7 @@ impl Drivers {
                 return Err(Error::usage(why));
             }
             if sasl.as_ref().is_some_and(|sasl| sasl.user().is_none()) {
-                let why =
-                    "drivers authenticate by digest-md5 only: leave --sasl gssapi or the drivers' locks out";
+                let why = "drivers support only digest-md5: omit --sasl gssapi or the drivers' locks";
                 return Err(Error::usage(why));
             }
             let wanted = lock.wanted(&params, count_of(spec, lock.program.ready.contenders));
@@ -63,7 +60,7 @@ impl Drivers {
         self.0.iter().flatten()
     }
 
-    /// Number of locks of the strategy, and the drivers' slots.
+    /// Number of slots, and the driver of each filled slot.
     pub fn places(&self) -> (usize, impl Iterator<Item = (usize, &Driver)>) {
         let taken = self.0.iter().enumerate();
         (self.0.len(), taken.filter_map(|(place, driver)| Some((place, driver.as_ref()?))))
@@ -84,8 +81,7 @@ impl Drivers {
         }
     }
 
-    /// Measures the overhead of the drivers' pipes until the measured phase begins, because that phase must not be
-    /// disturbed.
+    /// Measures the overhead of the drivers' pipes until the measured phase, which must not be disturbed.
     pub async fn measure_until_measured(&self, window: &watch::Sender<Window>) -> Infallible {
         let mut window = window.subscribe();
         let measured = async {
@@ -102,8 +98,8 @@ impl Drivers {
         std::future::pending().await
     }
 
-    /// Ends the drivers' processes and prints their failures. Returns why the measurements do not count, if a
-    /// process failed by itself.
+    /// Ends the drivers' processes and reports failures. Returns the failure that invalidates the trial, if
+    /// any.
     pub async fn end(self, strategy: &str, sink: Sink<'_>) -> Option<String> {
         let mut failed = None;
         for driver in self.0.into_iter().flatten() {
@@ -113,7 +109,7 @@ impl Drivers {
     }
 }
 
-/// Number of processes for a trial's contenders, if each process serves at most that many.
+/// Number of processes for a trial's contenders, with at most `at_most_each` contenders per process.
 fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
     let contenders = spec.contenders.max(1);
     let breaks_processes = spec.faults.iter().any(|fault| OF_PROCESSES.contains(&fault.kind.as_str()));
@@ -127,9 +123,8 @@ fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
     asked.max(contenders.div_ceil(at_most_each.max(1))).min(contenders)
 }
 
-/// Ends the processes of a driver and prints their failures. Returns why the measurements do not count, if a
-/// process failed by itself. In that case, its contenders waited for a new process, or for a dead one's
-/// sessions to expire.
+/// Ends the processes of a driver and reports their failures. Returns why the measurements are invalid, if a
+/// process failed unexpectedly: its contenders then waited for a new process, or for sessions to expire.
 async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Option<String> {
     let failed = processes.failed();
     for failure in processes.failures() {
@@ -143,17 +138,14 @@ async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Opt
              once"
         )));
     }
-    // The processes may take seconds to end.
+    // Closing the processes may take seconds.
     let _ = tokio::task::spawn_blocking(move || processes.close()).await;
     let first = failed.first()?;
     let times = match failed.len() {
         1 => String::new(),
         times => format!(" (the first of {times} failures)"),
     };
-    Some(format!(
-        "the driver `{}` {}{times}; it has failed by itself during the trial",
-        first.driver, first.what
-    ))
+    Some(format!("the driver `{}` {}{times}; no fault caused this failure", first.driver, first.what))
 }
 
 #[cfg(test)]

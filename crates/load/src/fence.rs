@@ -1,10 +1,10 @@
-//! A resource guarded by a lock. It rejects writes with a token older than the newest so far.
+//! A resource guarded by a lock, which rejects writes with a token older than the newest so far.
 //!
-//! Every holder writes when it enters and before it leaves. A lock with expiring sessions cannot exclude a holder that
-//! has not noticed its expiry yet; the resource can.
+//! Every holder writes when it enters and before it leaves. A lock cannot exclude a holder that has not yet
+//! noticed its session's expiry; the resource can.
 //!
-//! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed locks" (2016): the
-//! first write with a new token excludes the old holder.
+//! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed
+//! locks" (2016): the first write with a new token excludes the old holder.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use zklockbench_core::locked::locked;
 use zklockbench_locks::{Held, QueueNode};
 use zklockbench_record::FencingCounts;
 
-/// A token: the node's identity, and the rank among successive holds by that node.
+/// Token of a hold: the identity of its node, and its rank among the holds through that node.
 type FenceToken = (i64, u32);
 
-/// One resource, guarded in two ways: by the transaction that created the holder's node, and by its number.
+/// One resource with two fences: by the transaction that created the holder's node, and by its number.
 #[derive(Debug, Default)]
 pub struct Fence {
     newest: Mutex<Newest>,
@@ -39,7 +39,7 @@ impl Default for Newest {
     }
 }
 
-/// Whether `own` is older than the newest token; if not, `own` becomes the newest.
+/// Whether `own` is older than the newest token. Otherwise, `own` becomes the newest.
 fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
     let is_older = *newest > own;
     *newest = own.max(*newest);
@@ -47,8 +47,8 @@ fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
 }
 
 impl Fence {
-    /// Records a write of a holder and returns whether it is accepted; `None` without a token. `is_stale`: another
-    /// contender has entered since, so this write would undo the other contender's.
+    /// Records a holder's write and returns whether it is accepted; `None` without a token. `is_stale`:
+    /// another contender has entered since, so the write would overwrite that contender's data.
     pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -79,8 +79,7 @@ impl Fence {
     }
 }
 
-/// A holder's token without the rank: the transaction that created its node. If that is unknown, as for the
-/// client library's own lock, the node's number.
+/// A holder's token without the rank: the zxid that created its node, or the node's number if unknown.
 pub fn token(node: &QueueNode) -> i64 {
     if node.czxid > 0 { node.czxid } else { node.sequence }
 }

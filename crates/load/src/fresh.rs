@@ -1,4 +1,4 @@
-//! Fresh locks, one for each acquisition: their paths, their missing directories, and the nodes that they leave.
+//! Fresh locks, one for each acquisition: their paths, their directories, and the nodes left behind.
 
 use zookeeper_client::{Client, Stat};
 
@@ -12,7 +12,6 @@ use zklockbench_zk::{CaughtUp, NodeKind, Session, session_of};
 /// Prefix of the last component of a fresh lock's path.
 const FRESH: &str = "fresh-";
 
-/// The fresh locks of a contender.
 #[derive(Debug)]
 pub struct FreshLocks {
     count: u64,
@@ -27,7 +26,7 @@ impl FreshLocks {
         Self { count: 0, needs_directory: needs_directory(shared), missing: None }
     }
 
-    /// Creates a lock object for a path that does not exist.
+    /// Creates a lock object for a new path.
     pub fn next(&mut self, shared: &Shared, contender: usize) -> Box<dyn Strategy> {
         self.count += 1;
         let directory = shared.lock_states.path(shared.lock_of(contender));
@@ -36,7 +35,7 @@ impl FreshLocks {
         shared.build_at(contender, path)
     }
 
-    /// Acquires a lock, whose directory may have to be created first.
+    /// Acquires the current lock, after creating its directory if necessary.
     pub async fn acquire(
         &self,
         strategy: &mut dyn Strategy,
@@ -51,7 +50,7 @@ impl FreshLocks {
     }
 }
 
-/// Whether the lock needs a directory that its users create.
+/// Whether the lock's users must create its directory.
 fn needs_directory(shared: &Shared) -> bool {
     let params = &shared.spec.strategy.params;
     let is_set = |set: &Set| params.get(set.param) == Some(&ParamValue::Word(set.word.to_owned()));

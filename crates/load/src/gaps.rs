@@ -1,28 +1,27 @@
-//! Times in which a lock was wanted and not acquired, as seen by the contenders.
+//! Times in which a lock was wanted and not acquired, as observed by the contenders.
 
 use std::sync::Mutex;
 
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::locked::locked;
 
-/// Minimum length of a gap; shorter ones are not noticeable and would fill the list.
+/// Minimum length of a recorded gap. Shorter gaps are not noticeable and would fill the list.
 const SHORTEST_GAP_US: u64 = 5_000;
 const GAPS_KEPT: usize = 10_000;
 
-/// Gaps of each lock separately, because a served lock must not hide a blocked one. A gap lasts from one acquisition to
-/// the next, or from the first waiter if there was no acquisition before. Only kept in trials with faults.
+/// Gaps of each lock, kept separately because a served lock must not hide a blocked one. A gap lasts from an
+/// acquisition, or from the first waiter of an idle lock, to the next acquisition. Recorded only with faults.
 #[derive(Debug, Default)]
 pub struct Gaps {
     locks: Vec<Mutex<OfLock>>,
-    /// Whether each lock is always wanted, even while no acquire is called, e.g. while a session is reopened.
+    /// Whether each lock is wanted even while no acquire is in progress, e.g. while a session is reopened.
     always_wanted: bool,
 }
 
 #[derive(Debug, Default)]
 struct OfLock {
     waiting: u64,
-    /// Time since which the lock has been wanted and not acquired. A contender that times out has not acquired it
-    /// either.
+    /// Time since which the lock has been wanted and not acquired. A timeout does not reset it.
     since: Option<Stamp>,
     given_up: Stamp,
     acquired: Option<Stamp>,
@@ -42,7 +41,7 @@ pub struct Gap {
 pub struct FaultTime {
     pub from: Stamp,
     pub until: Stamp,
-    /// Start of the next fault, to which later gaps may be due.
+    /// Start of the next fault, which may have caused later gaps.
     pub next: Stamp,
 }
 
@@ -51,8 +50,8 @@ impl Gap {
         self.end - self.begin
     }
 
-    /// Whether the gap overlaps the fault, or is the first activity at the lock after it: a lock with a
-    /// crashed holder is blocked before any contender asks for it.
+    /// Whether the gap overlaps the fault, or is the first gap after it: a lock with a crashed holder is
+    /// blocked before any contender requests it.
     fn is_due_to(self, fault: FaultTime) -> bool {
         let is_first_since = self.begin < fault.next && self.after.is_none_or(|after| after <= fault.until);
         self.end >= fault.from && (self.begin <= fault.until || is_first_since)
@@ -100,8 +99,8 @@ impl Gaps {
         });
     }
 
-    /// Longest gap of each lock due to a fault; `None` if all gaps were shorter than 5 ms. A gap that has not
-    /// ended is as long as a contender has waited.
+    /// Longest gap of each lock (at least 5 ms) due to a fault. An open gap ends when a contender last
+    /// waited.
     pub fn due_to(&self, fault: FaultTime, now: Stamp) -> Vec<Option<Gap>> {
         self.each(|of| {
             let all = of.long.iter().copied().chain(of.open(now));
@@ -109,9 +108,8 @@ impl Gaps {
         })
     }
 
-    /// Longest time from a fault's effect, or the first later demand, until a lock with a gap was acquired
-    /// again; 0 without a gap of 5 ms. `None` if a lock was never acquired again, or if no lock was acquired
-    /// at all.
+    /// Longest time from a fault's effect, or from the first later demand, until a lock with a gap was
+    /// acquired again. 0 without gaps; `None` if a lock was not acquired again, or if no lock was wanted.
     pub fn recovered_after(&self, fault: FaultTime, now: Stamp) -> Option<u64> {
         let of_lock = |of: &OfLock| {
             let never = || {
@@ -142,7 +140,7 @@ enum Recovery {
 }
 
 impl OfLock {
-    /// The gap that has not ended, up to the time at which a contender last waited.
+    /// The open gap, up to the time at which a contender last waited.
     fn open(&self, now: Stamp) -> Option<Gap> {
         let begin = self.since?;
         let end = if self.waiting > 0 { now } else { self.given_up }.max(begin);
@@ -155,7 +153,7 @@ impl OfLock {
 mod tests {
     use super::*;
 
-    /// Gaps of one lock with a permanent waiter, acquired at these times.
+    /// Gaps of a lock that always has a waiter and is acquired at these times.
     fn acquired_at(times: &[Stamp]) -> Gaps {
         let gaps = Gaps::of(1, false);
         gaps.asks(0, 0);
@@ -175,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_gap_and_recovery_are_those_of_the_fault() {
+    fn longest_gap_and_recovery_belong_to_the_fault() {
         let gaps = acquired_at(&[1_000, 2_000, 10_000, 500_000, 501_000, 520_000]);
         let longest = |from, to| longest(&gaps, from, to, 520_000);
         assert_eq!(longest(20_000, 30_000), Some(490_000));
@@ -195,7 +193,7 @@ mod tests {
             gaps.asks(0, at);
             gaps.acquired(0, at);
         }
-        assert_eq!(longest(&gaps, 100_000, 200_000, 1_000_000), Some(950_000), "it does not end");
+        assert_eq!(longest(&gaps, 100_000, 200_000, 1_000_000), Some(950_000), "the gap is still open");
         let recovered = |gaps: &Gaps, now| gaps.recovered_after(from_to(100_000, 100_000), now);
         assert_eq!(recovered(&gaps, 1_000_000), None);
         gaps.acquired(1, 1_000_000);
@@ -205,24 +203,24 @@ mod tests {
 
     #[test]
     fn gap_after_a_crash_begins_with_the_next_contender() {
-        // Given a lock whose holder crashed at 2,000, and one that is served
+        // Given a lock whose holder crashed at 2,000, and a lock that is served
         let gaps = Gaps::of(2, false);
         for (lock, at) in [(0, 1_000), (1, 1_000), (1, 9_000), (1, 400_000)] {
             gaps.asks(lock, at);
             gaps.acquired(lock, at);
         }
-        // When the next contender comes much later, and waits until the session has expired
+        // When the next contender arrives much later, and waits until the session has expired
         gaps.asks(0, 300_000);
         let crash = from_to(2_000, 2_000);
-        assert_eq!(gaps.recovered_after(crash, 310_000), None, "it is not acquired yet");
+        assert_eq!(gaps.recovered_after(crash, 310_000), None, "the lock has not been acquired yet");
         gaps.acquired(0, 1_000_000);
-        // Then the lock has a gap from then on, and later gaps are not due to the crash
+        // Then the lock has a gap since that contender's arrival, and later gaps are not due to the crash
         gaps.asks(0, 1_100_000);
         gaps.acquired(0, 3_000_000);
         let gap = Gap { after: Some(1_000), begin: 300_000, end: 1_000_000 };
         assert_eq!(gaps.due_to(crash, 3_000_000), [Some(gap), None]);
         assert_eq!(gaps.recovered_after(crash, 3_000_000), Some(700_000));
-        // And if another fault began before the gap, it may be the cause
+        // And another fault that begins before the gap may be its cause
         let before_another = FaultTime { next: 250_000, ..crash };
         assert_eq!(gaps.due_to(before_another, 3_000_000), [None, None]);
         assert_eq!(gaps.recovered_after(before_another, 3_000_000), Some(0));
@@ -234,7 +232,7 @@ mod tests {
         gaps.asks(0, 0);
         gaps.acquired(0, 1_000);
         assert_eq!(longest(&gaps, 0, 900_000, 900_000), None);
-        // A contender that retries after an error has waited since its first attempt
+        // A contender that retries after a timeout has waited since its first attempt
         gaps.asks(0, 300_000);
         gaps.gives_up(0, 400_000);
         assert_eq!(longest(&gaps, 0, 900_000, 900_000), Some(100_000));

@@ -1,9 +1,11 @@
-//! Monitors the generator itself during the measured phase, and decides whether it was fit to measure.
+//! Decides whether the generator was fit to measure, from its own behaviour during the measured phase.
 //!
-//! A trial is invalid if more than [`LAG_SHARE_AT_MOST`] of its handoff time (wait time, for locks without handoffs) was the
-//! generator's own dispatch lag: the time from reading a reply or notification in this process until the awaiting contender runs
-//! again, measured on every sample. An ensemble on the same host also uses processor time. That is reported with every metric but
-//! is not the generator's fault: the ensemble's behaviour is a result.
+//! A trial is invalid if dispatch lag was more than [`LAG_SHARE_AT_MOST`] of the handoff time (or wait time,
+//! for locks without handoffs). Dispatch lag is the time from reading a reply or notification until the
+//! awaiting contender runs again, measured on every sample.
+//!
+//! An ensemble on the same host also uses processor time. This is reported but does not invalidate a trial,
+//! because the ensemble's behaviour is a result.
 
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ pub const LAG_SHARE_AT_MOST: f64 = 0.2;
 pub struct Vitals {
     at: Stamp,
     process_us: u64,
-    /// Time for which the process's threads were runnable without a processor.
+    /// Time for which this process's threads were runnable but had no processor.
     queued_us: Option<u64>,
     host: Option<HostTimes>,
 }
@@ -52,8 +54,7 @@ fn process() -> Option<(u64, u64)> {
     system.process(pid).map(|process| (process.accumulated_cpu_time() * 1_000, process.memory()))
 }
 
-/// Time for which this process's threads have waited for a processor, if the system reports it (Linux): the
-/// second number of a thread's `schedstat`, in nanoseconds.
+/// Microseconds for which this process's threads have waited for a processor (Linux only).
 fn queued_us() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
     let of_thread = |entry: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
@@ -64,12 +65,12 @@ fn queued_us() -> Option<u64> {
     (!each.is_empty()).then(|| each.iter().sum::<u64>() / 1_000)
 }
 
-/// Processor time of the whole host, if the system reports it (Linux).
+/// Processor times of the whole host (Linux only).
 fn host_times() -> Option<HostTimes> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<u64> =
         text.lines().next()?.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; guest time is part of user.
+    // Fields: user nice system idle iowait irq softirq steal (guest time is part of user).
     let first_eight = fields.get(..8)?;
     Some(HostTimes {
         idle: first_eight[3] + first_eight[4],
@@ -139,7 +140,7 @@ fn invalid_by_lag(share: f64) -> Option<String> {
     })
 }
 
-/// Largest lateness of the generator's timer that is acceptable on a busy host.
+/// Acceptable lateness of the generator's timers on a busy host.
 const TIMER_US: f64 = 2_000.0;
 
 fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
@@ -153,10 +154,10 @@ fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
     })
 }
 
-/// Maximum lateness (99th percentile) as a share of an arrival's time from acquire to release.
+/// Maximum lateness (99th percentile), as a share of the time from acquire to release.
 const LATENESS_SHARE_AT_MOST: f64 = 0.05;
-/// Allowed share of late arrivals, and the significance level beyond which the generator is blamed. If a generator is late for 1
-/// %, two or more of 140 arrivals are late in four of ten trials.
+/// Maximum share of late arrivals, and the significance level of the test. If 1 % of arrivals are late on
+/// average, two or more of 140 are late in four of ten trials.
 const LATE_AT_MOST: f64 = 0.01;
 const BY_CHANCE: f64 = 0.05;
 
@@ -178,8 +179,7 @@ fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
 /// Share of the time above which busy generator threads may have limited the throughput.
 const OCCUPIED_AT_MOST: f64 = 0.95;
 
-/// A generator's thread had no time for other work while it was running, and while it was runnable and other programs had the
-/// processors.
+/// Blames the generator if its threads had no time left: they were running, or waited for a processor.
 fn invalid_by_processor(arrived: &Arrived, acquired: u64, running: f64, queued: f64) -> Option<String> {
     let missed = (acquired as f64) < Arrived::ACHIEVED * arrived.offered as f64;
     (missed && running + queued > OCCUPIED_AT_MOST).then(|| {
@@ -202,8 +202,8 @@ mod tests {
     fn missed_rate_is_the_generators_fault_only_if_it_was_busy() {
         let arrived = Arrived { offered: 1_000, ..Arrived::default() };
         let judged = |acquired, running, queued| invalid_by_processor(&arrived, acquired, running, queued);
-        assert_eq!(judged(500, 0.4, 0.1), None, "the lock's own");
-        assert_eq!(judged(990, 0.99, 0.0), None, "nothing was missed");
+        assert_eq!(judged(500, 0.4, 0.1), None, "the generator was not busy");
+        assert_eq!(judged(990, 0.99, 0.0), None, "the rate was achieved");
         let why = judged(500, 0.99, 0.0).unwrap();
         assert!(why.contains("500 of 1000") && why.contains("ran 99 %"), "{why}");
         let why = judged(500, 0.3, 0.68).unwrap();
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(
             invalid_by_lateness(&lateness(1_000, 30, 5_000), 1_000_000.0),
             None,
-            "half a percent of a second"
+            "5 ms are half a percent of a second"
         );
     }
 
@@ -250,11 +250,7 @@ mod tests {
         let why = invalid_by_holds(0.25, 5_000.0).unwrap();
         assert!(why.contains("held 25 % too long"), "{why}");
         assert_eq!(invalid_by_holds(0.1, 5_000.0), None);
-        assert_eq!(
-            invalid_by_holds(1.0, 1_100.0),
-            None,
-            "a hold of a millisecond takes two by the timer alone"
-        );
+        assert_eq!(invalid_by_holds(1.0, 1_100.0), None, "the timer alone may double a hold of 1 ms");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The runs of a job that several workers execute together: one process publishes each run on the ensemble,
-//! and the workers execute their parts, run after run, until the end is announced.
+//! Runs of a job that several workers execute together. One process publishes each run on the ensemble; the
+//! workers execute their parts, run after run, until the end is announced.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::workspace::{SHOWS_LIFE, WORKERS_TOP, ensure, is_there, open_for, refu
 use zklockbench_core::error::Error;
 use zklockbench_zk::{CaughtUp, Target};
 
-/// Session timeout: the time for which the leader counts as alive after its process has ended.
+/// Session timeout: how long the leader counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(10);
-/// Poll interval for the next run; far shorter than the time between two.
+/// Poll interval for the next run, far shorter than the time between two runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Time for the workers to notice the end.
+/// Time for the workers to notice the end of the job.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ impl Job {
         ensure(&job.client, target, WORKERS_TOP, &[]).await?;
         if !ensure(&job.client, target, &job.root, SHOWS_LIFE).await? {
             return Err(Error::usage(format!(
-                "a job `{name}` already exists on {}: give this one another name, or remove the nodes of a killed one \
+                "a job `{name}` already exists on {}: choose another name, or remove the nodes of a killed job \
                  with: zklockbench clean --connect {} --run-id {name}",
                 target.connect, target.connect
             )));
@@ -97,13 +97,12 @@ impl Job {
         is_there(&self.client, &path).await.map_err(|error| refused(&self.target, "look at", &path, error))
     }
 
-    /// The first published run after `after`, with its node; `None` if there are no more. Waits until one is
-    /// published.
+    /// The first run published after `after`, with its node; `None` if the job has ended. Waits for a run.
     pub async fn next(&self, after: Option<&str>) -> Result<Option<(String, PublishedRun)>, Error> {
         let directory = self.node("runs");
         let refused = |what: &str, path: &str, error| refused(&self.target, what, path, error);
         loop {
-            // In this order, so that the last run published before the end is not missed.
+            // The order matters: otherwise the last run before the end could be missed.
             let (is_over, leads) = (self.has("ended").await?, self.has("leader").await?);
             let now = CaughtUp::with(&self.client).await;
             let now = now.map_err(|error| refused("list", &directory, error))?;

@@ -1,8 +1,8 @@
-//! Stores the contenders' notes, thread by thread, and the servers' logs of them for the trial's judge.
-//! Everything goes to disk, so that memory does not grow with the length of the trial.
+//! Stores the contenders' notes and the servers' logs on disk for the trial's judge, so that memory does not
+//! grow with the trial.
 //!
-//! Storing has its own thread. Generator threads pass their notes on in batches and never wait: notes beyond
-//! the disk's speed are counted as lost and reported. If the logs are files on this host, they are followed
+//! A separate thread stores them. Generator threads pass on their notes in batches and never wait: notes
+//! beyond the disk's speed are counted as lost and reported. Logs that are files on this host are followed
 //! during the trial, so that the servers may purge them.
 
 use std::cell::RefCell;
@@ -29,9 +29,9 @@ use zklockbench_zk::changes::ChangeLogs;
 use zklockbench_zk::{Observed, is_own_session};
 
 const AT_ONCE: usize = 512;
-/// Maximum number of batches that wait to be written: 20 MB.
+/// Maximum number of batches waiting to be written (20 MB).
 const WAITING: usize = 256;
-/// Interval of reading the logs. Purged logs are much older.
+/// Interval of reading the logs; servers purge only much older ones.
 const READ_LOGS_EVERY: Duration = Duration::from_secs(10);
 const NICE: i32 = 10;
 
@@ -39,25 +39,25 @@ const NICE: i32 = 10;
 pub enum Note {
     /// An action of a contender.
     Did(Moment),
-    /// A question about an acquisition that only the servers' logs answer.
+    /// A question about an acquisition that only the servers' logs can answer.
     Lacks(PathQuestion),
-    /// Transaction as of which a contender had entered, known only afterwards.
+    /// A transaction by which a contender had entered, determined later.
     EnteredAsOf(EnteredAsOf),
 }
 
 enum Message {
     Notes(usize, Vec<Note>),
-    /// End of the trial, with the current logs unless they were followed.
+    /// End of the trial, with the final logs unless they were followed.
     End(Option<Logs>),
 }
 
-/// Notes of a generator thread. Without a keeper, they are discarded.
+/// Notes of a generator thread, discarded without a keeper.
 #[derive(Debug, Default)]
 pub struct Notes {
     thread: usize,
     fresh: Vec<Note>,
     to: Option<SyncSender<Message>>,
-    /// Notes that could not be stored.
+    /// Number of notes that could not be stored.
     pub lost: u64,
 }
 
@@ -94,9 +94,9 @@ pub struct Kept {
     pub unread: Option<String>,
     /// Number of transactions missing from all logs although later ones are logged.
     pub missing: u64,
-    /// First interferences of other programs' sessions with the trial's nodes, one sentence each.
+    /// First interferences by other programs' sessions with the trial's nodes, one sentence each.
     pub interference: Vec<String>,
-    /// Notes that could not be stored.
+    /// Number of notes that could not be stored.
     pub lost: u64,
 }
 
@@ -130,7 +130,7 @@ impl Keeper {
         Notes { thread, to: Some(self.to.clone()), ..Notes::default() }
     }
 
-    /// Returns when all notes and the contents of the logs are stored.
+    /// Waits until all notes and logs are stored, and returns them.
     pub async fn end(self, logs: Option<Logs>) -> io::Result<Kept> {
         let Self { to, kept } = self;
         let ended = tokio::task::spawn_blocking(move || to.send(Message::End(logs)).is_ok());
@@ -291,7 +291,7 @@ impl LogContents {
     }
 }
 
-/// Interference of another program's session with the trial's nodes, as a sentence without a full stop.
+/// A sentence about interference by another program's session, without a full stop; `None` if there is none.
 fn interfered(transaction: &Transaction) -> Option<String> {
     let first = transaction.changes.first()?;
     let session = transaction.session;
@@ -311,14 +311,14 @@ fn of(life: transactions::NodeLife) -> (i64, Life) {
     (created, Life { deleted, deleted_at_ms, with_its_session })
 }
 
-/// Observations of a thread besides its recorder.
+/// A thread's observations besides its recorder.
 #[derive(Debug, Default)]
 pub struct ThreadLog {
     pub occurrences: Occurrences,
     pub notes: Notes,
 }
 
-/// Observation objects shared by the contenders of one thread.
+/// Recorder, log and session observers shared by the contenders of one thread.
 #[derive(Clone)]
 pub struct Observation {
     pub recorder: Rc<RefCell<ThreadRecorder>>,
@@ -356,7 +356,7 @@ mod tests {
     #[tokio::test]
     async fn notes_of_all_threads_are_stored_in_order() {
         let keeper = Keeper::start(&std::env::temp_dir(), None).unwrap();
-        // Given two threads that pass their notes on one after the other
+        // Given two threads that pass on their notes one after the other
         let mut notes = [0, 1].map(|thread| keeper.notes_of(thread));
         for at in 0..2_000 {
             notes[1].note(asks(at, 1));
@@ -365,7 +365,7 @@ mod tests {
         }
         notes.iter_mut().rev().for_each(Notes::hand_over);
         let kept = keeper.end(None).await.unwrap();
-        // Then moments are in order of time, and simultaneous ones in order of threads
+        // Then moments are sorted by time, and simultaneous moments by thread
         let order: Vec<_> = kept.noted.iter().unwrap().map(|one| one.unwrap()).collect();
         let order: Vec<_> = order.iter().map(|(_, moment)| (moment.at, moment.contender)).collect();
         assert!(order.is_sorted() && order.len() == 4_000);
@@ -374,10 +374,10 @@ mod tests {
 
     #[test]
     fn notes_beyond_capacity_are_counted_without_waiting() {
-        // Given a keeper that does nothing
+        // Given a keeper that stores nothing
         let (to, _from) = sync_channel(2);
         let mut notes = Notes { to: Some(to), ..Notes::default() };
-        // When more arrives than fits
+        // When more notes arrive than fit
         (0..AT_ONCE as u64 * 3 + 5).for_each(|at| notes.note(asks(at, 0)));
         notes.hand_over();
         // Then the rest is counted as lost
@@ -385,10 +385,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn disk_failure_is_an_error_instead_of_less_evidence() {
+    async fn disk_failure_is_an_error() {
         let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
         let mut notes = keeper.notes_of(0);
-        // More than can be sorted in memory
+        // More notes than are sorted in memory
         (0..2 * RUN as u64).for_each(|at| notes.note(asks(at, 0)));
         notes.hand_over();
         assert_eq!(notes.lost, 0);

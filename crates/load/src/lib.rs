@@ -1,4 +1,4 @@
-//! Execution: contenders on generator threads, load models, phases of a trial.
+//! Execution of trials: contenders on generator threads, load models, phases.
 
 mod accounting;
 mod arrivals;
@@ -61,7 +61,7 @@ pub use workspace::{
     Alive, FLOOR, Leftover, SignOfLife, TOP, Workspace, granted_timeout, leftovers, make_chroot, remove,
 };
 
-/// Everything that a scenario may name, from the registries.
+/// Everything that a scenario may name.
 pub fn catalog() -> Catalog {
     let (locks, faults, figures) = (zklockbench_locks::cards(), fault::cards(), figures::cards());
     Catalog { locks, faults, figures, has_host_commands: false }
@@ -72,29 +72,28 @@ pub struct Environment {
     pub target: Target,
     pub workspace: Workspace,
     pub servers: Vec<String>,
-    /// Top-level node under which the servers keep their metrics of this run, without the slash.
+    /// Top-level node by which the servers count this run's requests, without the slash.
     pub namespace: String,
     pub threads: usize,
-    /// Interval of reads that keep servers awake, if they are the suite's own and affected.
+    /// Interval of reads that keep the suite's own servers awake; `None` if they are not needed.
     pub keep_awake: Option<Duration>,
-    /// The servers themselves, if they were started for this run.
+    /// The servers' processes, if the run started them.
     pub local: Option<Arc<dyn Processes>>,
     pub keeps_history: bool,
-    /// Directory for data that do not fit into memory until a trial is judged.
+    /// Directory for a trial's data until the trial is judged.
     pub scratch: PathBuf,
     /// Proxy between contenders and servers, if there is one.
     pub proxy: Option<Arc<Proxy>>,
     /// Meetings with the other workers of the run, if there are several.
     pub rendezvous: Option<Rendezvous>,
-    /// Whether a closed load continues if its faults are late, for the planned time after the last one.
+    /// Whether a closed load whose faults are late continues for the planned time after the last fault.
     pub outlasts_faults: bool,
-    /// Limits of the load.
     pub limits: LoadLimits,
 }
 
 impl Environment {
-    /// Targets of the contenders' sessions: one for all, or a separate proxy address for each. With separate addresses,
-    /// the effect of a fault on a contender's connections outlasts its session.
+    /// Targets of the contenders' sessions: one for all, or a separate proxy address for each. A fault on a
+    /// separate address outlasts the contender's session.
     fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
         let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
         let through =
@@ -106,8 +105,7 @@ impl Environment {
         self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
     }
 
-    /// Servers whose counters and elections this worker observes. Only one of several workers does, so that nothing is
-    /// counted twice.
+    /// Servers that this worker observes. Only one worker observes them, so that nothing is counted twice.
     fn observed_servers(&self) -> &[String] {
         if self.slice().leads() { &self.servers } else { &[] }
     }
@@ -122,8 +120,7 @@ impl Environment {
         join_all(attempts).await.into_iter().any(|reached| reached)
     }
 
-    /// Time for which the load continues after the last fault, if it waits for that; `None` if only the clock
-    /// ends it.
+    /// Time for which the load continues after the last fault; `None` if only the clock ends the load.
     fn rest_after_faults(&self, spec: &TrialSpec) -> Option<Duration> {
         let measured = spec.stop.lasts().filter(|_| self.outlasts_faults && spec.load == Load::Closed)?;
         let ends: Option<Vec<Duration>> = spec.faults.iter().map(FaultChoice::ends_at).collect();
@@ -146,19 +143,18 @@ pub enum EnvironmentEvent<'a> {
     },
     Tick {
         acquired: u64,
-        /// Total number, if the scenario specifies it.
+        /// Total number, if the scenario sets it.
         of: Option<u64>,
     },
-    /// An event that may interest a user watching the run.
+    /// A notable event, for a user who watches the run.
     Note(&'a str),
-    /// A warning for the user; it is repeated at the end.
+    /// A warning for the user, repeated at the end.
     Warning(&'a str),
 }
 
 pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);
 
-/// Runs a shorter trial with the same load and without faults, and counts on the wire. The trial is returned
-/// for judging.
+/// Counts requests on the wire in a shorter trial without faults. Returns the trial for judging.
 pub async fn count(
     environment: &Environment,
     spec: &TrialSpec,
@@ -195,7 +191,7 @@ pub async fn count(
         faults: Vec::new(),
         ..spec.clone()
     };
-    // This trial's progress and times do not matter.
+    // Progress and times of this trial do not matter.
     let only_warnings = |event: EnvironmentEvent<'_>| {
         if matches!(event, EnvironmentEvent::Warning(_)) {
             sink(event);

@@ -1,7 +1,8 @@
-//! Protection of a shared ensemble from a run's load: a rate limit for its requests, and an alarm that ends the run.
+//! Protects a shared ensemble from a run's load: a rate limit for its requests, and an alarm that ends the
+//! run.
 //!
-//! A probe times a read and a write on each server twice a second, starting before the load's first request. The servers' own
-//! metrics are unsuitable: `srvr` and `mntr` report averages since the server's start.
+//! Probes time a read and a write on each server twice a second, starting before the load. The servers' own
+//! metrics are unsuitable, because `srvr` and `mntr` report averages since the server's start.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,23 +33,23 @@ pub struct LoadLimits {
 pub struct Probing {
     stop: CancellationToken,
     task: JoinHandle<()>,
-    /// Servers that accepted no session when the probes started.
+    /// Servers that granted no session when the probes started.
     unwatched: Vec<String>,
 }
 
 impl Probing {
-    /// Which servers' latency is not watched; `None` if all are.
+    /// Note on the servers whose latency is not watched; `None` if all are watched.
     pub fn note(&self) -> Option<String> {
         let servers = listed(&self.unwatched);
         (!self.unwatched.is_empty()).then(|| {
-            format!("the latency of {servers} is not watched before a session can be opened there: none was within {WITHIN:?}")
+            format!("the latency of {servers} is not watched until a session can be opened there; none was granted within {WITHIN:?}")
         })
     }
 
     /// Ends the probes and removes their nodes.
     pub async fn end(self) {
         self.stop.cancel();
-        // Bounded by the probes' own deadlines.
+        // The probes' own deadlines bound this wait.
         let _ = self.task.await;
     }
 }
@@ -58,7 +59,7 @@ impl LoadLimits {
         Self { throttle: per_s.map(Throttle::at_most), alarm: None }
     }
 
-    /// Monitors the servers from now on, before they get any load.
+    /// Starts to probe the servers, before they get any load.
     pub async fn watching(
         mut self,
         target: &Target,
@@ -83,7 +84,7 @@ impl LoadLimits {
         Ok((self, Some(Probing { stop, task, unwatched })))
     }
 
-    /// Returns the reason why the load must end, once it must.
+    /// Returns the reason once the load must end.
     pub async fn alarm(&self) -> String {
         if let Some(mut alarm) = self.alarm.clone()
             && let Ok(raised) = alarm.wait_for(Option::is_some).await
@@ -96,17 +97,16 @@ impl LoadLimits {
 }
 
 const EVERY: Duration = Duration::from_millis(500);
-/// Number of rounds before the load, for the usual latency.
+/// Number of rounds before the load that determine the usual latency.
 const BEFORE: usize = 10;
 const BETWEEN_BEFORE: Duration = Duration::from_millis(50);
-/// Number of rounds whose median counts, so that one slow answer does not end the run.
+/// Number of rounds in a median, so that one slow answer does not end the run.
 const ROUNDS: usize = 6;
-/// Minimum rise of the latency. If a request takes a millisecond, a hiccup of the network or the host takes several
-/// times as long.
+/// Minimum rise of the latency, because a hiccup alone can multiply a latency of a millisecond.
 const RISE_AT_LEAST: Duration = Duration::from_millis(10);
 /// Time limit for an answer; slower answers count as this long.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Number of rounds over which the request rate is averaged, and the allowed excess over the limit.
+/// Number of rounds over which the request rate is averaged, and its allowed excess over the limit.
 const RATE_ROUNDS: usize = 20;
 const EXCESS: f64 = 1.5;
 
@@ -116,7 +116,7 @@ struct Thresholds {
     throttle: Option<Arc<Throttle>>,
 }
 
-/// Probes use nodes outside the locks' top-level node, by which servers count requests.
+/// Probes use nodes outside the locks' top-level node, so that servers count their requests separately.
 struct Probes {
     servers: Vec<Probe>,
 }
@@ -146,7 +146,7 @@ impl Probe {
         }
     }
 
-    /// Time of a read and a write; `None` without a session or if one failed.
+    /// Time of a read and a write; `None` without a session or after an error.
     async fn time(&mut self) -> Option<Duration> {
         let client = self.client.as_ref()?;
         let begun = clock::now();
@@ -165,7 +165,7 @@ impl Probe {
 }
 
 impl Probes {
-    /// Opens a session on each server. One server suffices: an ensemble without a minority of its servers still serves.
+    /// Opens a session on each server. One suffices, because an ensemble can serve without all its servers.
     async fn on(target: &Target, servers: &[String]) -> Result<Self, Error> {
         let run: u64 = rand::random();
         let mut probes: Vec<Probe> = (servers.iter().enumerate())
@@ -179,7 +179,7 @@ impl Probes {
         if probes.iter().all(|probe| probe.client.is_none())
             && let Some(first) = probes.first_mut()
         {
-            // Slower, but an error names its cause. The first attempt's node may exist.
+            // This attempt is slower, but its error names the cause. The first attempt's node may exist.
             first.path += "-again";
             first.client = Some(first.open().await?);
         }
@@ -202,7 +202,7 @@ impl Probes {
         median(&rounds).unwrap_or(WITHIN)
     }
 
-    /// Latency of the slowest server that answers.
+    /// Latency of the slowest server that answered.
     async fn round(&mut self) -> Option<Duration> {
         join_all(self.servers.iter_mut().map(Probe::time)).await.into_iter().flatten().max()
     }
@@ -223,7 +223,7 @@ impl Probes {
         let (mut times, mut sent) = (VecDeque::new(), VecDeque::new());
         loop {
             tokio::time::sleep(EVERY).await;
-            // The other servers' probes wait, so this takes no longer than the time between two rounds.
+            // The other servers' probes wait, so reopening is limited to the time between two rounds.
             join_all(self.servers.iter_mut().map(|probe| probe.reopen(EVERY))).await;
             times.extend(self.round().await);
             sent.push_back((
@@ -249,7 +249,7 @@ impl Thresholds {
         let ms = |time: Duration| number(time.as_secs_f64() * 1e3);
         (now > limit).then(|| {
             format!(
-                "the servers' latency rose beyond {} times what it was before the run: from {} to {} ms (--stop-if-latency)",
+                "the servers' latency rose beyond {} times its usual level: from {} to {} ms (--stop-if-latency)",
                 number(factor),
                 ms(self.usual),
                 ms(now)
@@ -263,8 +263,8 @@ impl Thresholds {
         let rate = (after - before) as f64 * 1e6 / ended.saturating_sub(*began).max(1) as f64;
         (sent.len() >= RATE_ROUNDS && rate > EXCESS * at_most).then(|| {
             format!(
-                "the load sends {rate:.0} requests/s, but at most {}/s are allowed here, and waiting contenders can't be \
-                 held back: use fewer contenders, or raise --at-most",
+                "the load sends {rate:.0} requests/s, more than the limit of {}/s, and requests of waiting contenders \
+                 cannot be delayed: use fewer contenders, or raise --at-most",
                 number(at_most)
             )
         })
@@ -277,7 +277,7 @@ fn median(times: &[Duration]) -> Option<Duration> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// A server without a quorum answers no read.
+/// Time limit for reading the configuration; a server without a quorum does not answer.
 const CONFIGURATION_WITHIN: Duration = Duration::from_secs(2);
 
 /// Number of servers in the ensemble's own configuration; `None` if it cannot be read.
@@ -289,7 +289,7 @@ pub async fn configured_servers(target: &Target) -> Option<usize> {
     Some(servers).filter(|servers| *servers > 0)
 }
 
-/// Number of sessions of a run's workers, which are not other clients; 0 if they cannot be read.
+/// Number of sessions of a run's workers; 0 if they cannot be read.
 pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
     let Ok(client) = workspace::open(target).await else { return 0 };
     let Ok(now) = CaughtUp::with(&client).await else { return 0 };
@@ -298,7 +298,7 @@ pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
         let note = |_: &str, stat: &Stat, _| {
             owners.extend(Some(stat.ephemeral_owner).filter(|owner| *owner != 0));
         };
-        // Unreadable sessions count as other clients', which only limits the load.
+        // Sessions that cannot be read count as other clients' sessions, which only limits the load.
         let _ = workspace::walk(now, vec![format!("{top}/{run_id}")], None, note).await;
     }
     owners.len()
@@ -318,7 +318,7 @@ mod tests {
     fn latency_alarm_is_raised_by_the_median_of_several_probes() {
         let of = |usual: Duration, times: [u32; 6]| thresholds(usual).slower(&times.map(|ms| ms * MS));
         assert_eq!(of(4 * MS, [4, 5, 4, 12, 9, 8]), None);
-        assert_eq!(of(4 * MS, [4, 5, 4, 5, 4, 900]), None, "one slow answer ends no run");
+        assert_eq!(of(4 * MS, [4, 5, 4, 5, 4, 900]), None, "one slow answer does not end a run");
         let why = of(4 * MS, [19, 19, 19, 19, 4, 4]).unwrap();
         assert!(why.contains("3 times") && why.contains("from 4 to 19 ms"), "{why}");
         assert_eq!(of(MS / 2, [10; 6]), None, "a rise of less than 10 ms does not count");

@@ -1,6 +1,8 @@
-//! State of one lock path, shared by the contenders of this process: the contenders inside, the order of arrival, and
-//! release stamps for handoffs and notifications. Uses atomics; mutexes are limited to trials with faults or histories.
-//! Whether the lock excludes is judged later, from the contenders' moments.
+//! State of one lock, shared by the contenders of this process: contenders inside, order of arrival, and
+//! release times for handoffs and notifications. Whether the lock excludes is judged later, from the
+//! contenders' moments.
+//!
+//! Uses atomics; mutexes only in trials with faults or histories.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -15,23 +17,22 @@ use zklockbench_record::LockClaim;
 use zklockbench_record::history::LockKind;
 use zklockbench_zk::changes::ChangeLog;
 
-/// Number of release stamps kept; a notification is never later than this many releases.
+/// Number of releases kept by node number; no notification is later than this many releases.
 const REMEMBERED: usize = 1 << 14;
-/// Number of recent releases kept for notifications that do not identify their release. A contender that loses many
-/// races processes its notifications only when it finally enters.
+/// Number of recent releases kept for notifications that do not identify their release. A contender that
+/// loses many races processes its notifications only after it enters.
 const LATEST: usize = 1 << 12;
 /// Maximum number of positions by which simultaneous releases may be recorded out of order.
 const NEARBY: usize = 16;
-/// Tolerance for rounded stamps in the holds of a measured phase.
+/// Tolerance for rounding in the total hold time.
 const ROUNDED_US: u64 = 1_000;
-/// Placeholder for a lock without a queue node.
+/// Number of a holder without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
-/// Placeholder for no lock.
+/// Lock number of a contender that is inside no lock.
 const NOWHERE: usize = usize::MAX;
 
-/// The lock that each contender is inside, if any. A contender is inside at most one lock, so all locks of a trial
-/// share this.
+/// The lock that each contender is inside. A contender is inside at most one of the trial's locks.
 #[derive(Debug)]
 pub struct Presences(Box<[AtomicUsize]>);
 
@@ -40,7 +41,7 @@ impl Presences {
         Self((0..contenders).map(|_| AtomicUsize::new(NOWHERE)).collect())
     }
 
-    /// Contenders inside a lock, with the lock's number.
+    /// Lock number and contender, for each contender inside a lock.
     pub fn inside(&self) -> impl Iterator<Item = (usize, usize)> {
         let all =
             self.0.iter().enumerate().map(|(contender, lock)| (lock.load(Ordering::Acquire), contender));
@@ -51,11 +52,11 @@ impl Presences {
 #[derive(Debug)]
 pub struct LockState {
     pub path: String,
-    /// Number among the locks of the trial.
+    /// Number of the lock within the trial.
     pub number: usize,
-    /// Directory of the nodes that represent holds; empty if all nodes of a holder have the same number.
+    /// Directory of the nodes that represent holds; empty for the lock's own directory.
     queue: String,
-    /// Order of creates and deletes, as reconstructed from lists.
+    /// Order of creates and deletes, reconstructed from listings.
     pub changes: ChangeLog,
     presences: Arc<Presences>,
     /// Maximum number of leases, unless all holders are readers.
@@ -70,26 +71,26 @@ pub struct LockState {
     waiting: AtomicUsize,
     /// Whether more contenders were inside together than the lock allows.
     was_crowded: AtomicBool,
-    /// Latest release call at which more contenders wanted to enter than the lock allows.
+    /// Latest release call at which more leases were wanted than the lock has.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
-    /// Stamp of the latest acquisition.
+    /// Time of the latest acquisition.
     entered: AtomicU64,
     arrivals: AtomicU64,
-    /// Latest arrivals that have been served, in descending order: as many as may be inside together.
+    /// Latest served arrivals in descending order, as many as may be inside together.
     latest_served: Box<[AtomicU64]>,
     pub fence: Fence,
     pub unserved: UnservedTime,
     /// Releases by the number of the holder's node.
     released: Ring<Release>,
-    /// Latest releases, in the order of their calls.
+    /// Latest releases, in call order.
     latest: Ring<Release>,
     releases: AtomicUsize,
-    /// Time for which the lock was held or being handed over in the measured phase.
+    /// Time for which the lock was held or handed over in the measured phase.
     busy_us: AtomicU64,
     /// Total requested time of the exclusive holds in the measured phase, multiplied by their leases.
     asked_us: AtomicU64,
-    /// Whether contenders of other workers use the lock, too. This state then knows only some of the holders.
+    /// Whether contenders of other workers also use the lock; this state does not cover them.
     pub has_strangers: bool,
 }
 
@@ -97,7 +98,7 @@ pub struct LockState {
 #[derive(Debug, Clone, Copy)]
 pub struct LockTemplate {
     pub kind: LockKind,
-    /// Leases that each contender requests.
+    /// Number of leases that each contender requests.
     pub leases: u32,
     /// Directory of the holders' nodes, relative to the lock's path.
     pub below: &'static str,
@@ -134,7 +135,7 @@ impl LockState {
         Self::among(Arc::new(Presences::of(contenders)), 0, path, template)
     }
 
-    /// A free lock with its number among several.
+    /// A free lock with a number among the trial's locks.
     pub fn among(presences: Arc<Presences>, number: usize, path: String, template: LockTemplate) -> Self {
         let LockTemplate { kind, leases, below, has_strangers } = template;
         let capacity = match kind {
@@ -177,7 +178,7 @@ impl LockState {
         if self.queue.is_empty() { &self.path } else { &self.queue }
     }
 
-    /// Whether a node's number is a holder's, instead of an intermediate step's.
+    /// Whether a node represents a hold rather than an intermediate step.
     pub fn is_of_a_holder(&self, node: &str) -> bool {
         self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
     }
@@ -197,10 +198,10 @@ impl LockState {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
-    /// Records that an acquire was served. Returns whether it was overtaken by as many later arrivals as may
-    /// be inside together. Fewer do not count, because there were enough leases for all of them.
+    /// Records that an acquire was served. Returns whether as many later arrivals as may be inside together
+    /// overtook it. Fewer do not count, because there were enough leases for all.
     pub fn serve(&self, arrival: u64) -> bool {
-        // Each position keeps the later of two arrivals, and passes on the earlier one.
+        // Each position keeps the later of two arrivals and passes on the earlier.
         let mut earlier = arrival;
         for place in &self.latest_served {
             earlier = place.fetch_max(earlier, Ordering::AcqRel).min(earlier);
@@ -211,7 +212,7 @@ impl LockState {
         earlier == arrival
     }
 
-    /// A contender enters its critical section. Returns whether more leases are taken than the lock has.
+    /// Records that a contender is inside. Returns whether more leases are taken than the lock has.
     pub fn enter(&self, contender: usize, claim: LockClaim, now: Stamp) -> bool {
         let leases = claim.leases as usize;
         self.presences.0[contender].store(self.number, Ordering::Release);
@@ -232,26 +233,25 @@ impl LockState {
         is_crowded
     }
 
-    /// Whether more contenders were inside together than the lock allows. The judge decides whether the lock
-    /// is to blame.
+    /// Whether more contenders were ever inside together than the lock allows. The judge decides why.
     pub fn was_crowded(&self) -> bool {
         self.was_crowded.load(Ordering::Relaxed)
     }
 
-    /// A holder that entered at `entered` writes to the guarded resource; returns whether the write was
-    /// accepted, or `None` without a token.
+    /// Writes to the guarded resource for a holder that entered at `entered`. Returns whether the write was
+    /// accepted; `None` without a token.
     pub fn write(&self, held: &Held, entered: Stamp) -> Option<bool> {
         self.fence.write(held, self.entered.load(Ordering::Acquire) > entered)
     }
 
-    /// A single holder is the usual case, and needs no further write to shared memory.
+    /// A single holder is the usual case and needs no write to shared memory here.
     fn note_crowd(&self, inside: usize) {
         if inside > self.most_inside.load(Ordering::Relaxed) {
             self.most_inside.fetch_max(inside, Ordering::Relaxed);
         }
     }
 
-    /// Adds time for which the lock was held or being handed over.
+    /// Adds time in which the lock was held or handed over.
     pub fn was_busy(&self, for_us: u64) {
         self.busy_us.fetch_add(for_us, Ordering::Relaxed);
     }
@@ -260,9 +260,9 @@ impl LockState {
         self.busy_us.load(Ordering::Relaxed)
     }
 
-    /// Adds the requested time of a hold in the measured phase that nothing ended early.
+    /// Adds the requested time of a complete hold in the measured phase.
     pub fn was_asked_to_hold(&self, claim: LockClaim, for_us: u64) {
-        // Readers hold together, so their holds may add up to more than the phase.
+        // Readers hold together, so their total may exceed the phase.
         if claim.mode == Mode::Write {
             self.asked_us.fetch_add(u64::from(claim.leases) * for_us, Ordering::Relaxed);
         }
@@ -288,7 +288,7 @@ impl LockState {
         self.most_inside.load(Ordering::Relaxed)
     }
 
-    /// A contender leaves its critical section and is about to release.
+    /// Records that a contender leaves its critical section and is about to release.
     pub fn exit(&self, contender: usize, held: &Held, claim: LockClaim, now: Stamp) {
         let leases = claim.leases as usize;
         self.presences.0[contender].store(NOWHERE, Ordering::Release);
@@ -311,10 +311,10 @@ impl LockState {
         }
     }
 
-    /// Time of the last release call that admits such a request; 0 for never. A release admits no contender if there were enough
-    /// free leases, or if one of several readers released.
+    /// Time of the last release call that could admit this request; 0 if there is none. A release admits no
+    /// waiter if enough leases were free, and a reader's release admits no reader.
     ///
-    /// If other workers use the lock, their releases are unknown, and only the release of the preceding node counts.
+    /// Other workers' releases are unknown. If there are any, only the preceding node's release counts.
     pub fn handed_over(&self, mode: Mode, held: &Held) -> Stamp {
         if self.has_strangers {
             let before = held.node.as_ref().and_then(|node| self.release_of(node.sequence - 1));
@@ -324,18 +324,18 @@ impl LockState {
         latest.load(Ordering::Acquire)
     }
 
-    /// Stamp of the previous acquisition; `None` for the first one, and if several may be inside.
+    /// Records an acquisition. Returns the time of the previous acquisition, if holders exclude each other.
     pub fn follows(&self, claim: LockClaim, now: Stamp) -> Option<Stamp> {
         let before = self.entered.swap(now, Ordering::AcqRel);
         let is_alone = claim.mode == Mode::Write && self.capacity == 1;
         Some(before).filter(|before| is_alone && *before > 0)
     }
 
-    /// Last release called before that time: its queue number, and the time of its call.
+    /// Last release called by `at`: its queue number, and the time of its call.
     pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
         let newest = self.releases.load(Ordering::Acquire);
         let oldest = newest.saturating_sub(LATEST);
-        // Releases are recorded in order, so bisection finds the position; then its neighbours are compared.
+        // Releases are recorded almost in order: bisection finds the position, then neighbours are compared.
         let (mut low, mut high) = (oldest, newest);
         while low < high {
             let middle = low.midpoint(high);
@@ -346,7 +346,7 @@ impl LockState {
         before.max_by_key(|(_, stamp)| *stamp)
     }
 
-    /// Number and stamp of the release with that index.
+    /// Number and time of the release with this index.
     fn noted(&self, index: usize) -> (i64, Stamp) {
         self.latest.get(index as i64).map_or((NO_NUMBER, 0), Release::noted)
     }
@@ -355,8 +355,7 @@ impl LockState {
         self.releases.load(Ordering::Acquire)
     }
 
-    /// Time at which the holder with that queue number called release; `None` if it did not hold or has not
-    /// released.
+    /// Time at which the holder with this queue number called release; `None` if it has not.
     pub fn release_of(&self, number: i64) -> Option<Stamp> {
         let (noted, at) = self.released.get(number)?.noted();
         (noted == number).then_some(at)
@@ -377,7 +376,7 @@ mod tests {
         type Stays<'a> = &'a [(LockClaim, bool)];
         let (write, read) = (LockClaim::WRITE, LockClaim::READ);
         let two = LockClaim { leases: 2, ..write };
-        // The claims of the contenders inside when the last one enters
+        // Claims in the order of entering, and whether the lock is crowded after each
         let cases: [(LockKind, Stays<'_>); 6] = [
             (LockKind::Mutex, &[(write, false), (write, true)]),
             (LockKind::ReadWrite, &[(read, false), (read, false), (write, true)]),
@@ -412,7 +411,7 @@ mod tests {
     #[test]
     fn holds_beyond_the_measured_time_are_impossible() {
         let write = |leases| LockClaim { leases, ..LockClaim::WRITE };
-        // 550 holds of 4 ms in a second are impossible for a mutex, but possible with three leases
+        // 250 holds of 4 ms fit into a second with a mutex, 750 with three leases
         for (kind, claim, holds, is_possible) in [
             (LockKind::Mutex, write(1), 550, false),
             (LockKind::Mutex, write(1), 250, true),
@@ -450,7 +449,7 @@ mod tests {
         assert_eq!(lock_state.release_before(50_005), Some((5000, 50_000)));
         assert_eq!(lock_state.release_before(20_000), Some((2000, 20_000)));
         assert_eq!(lock_state.release_before(20_009), Some((2000, 20_000)));
-        assert_eq!(lock_state.release_before(100), None, "forgotten, not mistaken for another");
+        assert_eq!(lock_state.release_before(100), None, "an old release is forgotten");
     }
 
     #[test]
@@ -464,15 +463,15 @@ mod tests {
     #[test]
     fn arrivals_admitted_together_do_not_overtake_each_other() {
         let arrivals = |lock_state: &LockState| [(); 4].map(|()| lock_state.arrive(LockClaim::WRITE));
-        // Given a semaphore with two leases: the second, the fourth, the first and the third enter
+        // Given a semaphore with two leases, entered by the second, fourth, first and third arrival
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(2), 1);
         let [first, second, third, fourth] = arrivals(&lock_state);
-        // Then the first was overtaken by two, the third by one
+        // Then two later arrivals overtook the first, and one overtook the third
         assert_eq!(
             [second, fourth, first, third].map(|one| lock_state.serve(one)),
             [false, false, true, false]
         );
-        // And if each takes two of three leases, one is enough
+        // And if each takes two of three leases, one later arrival is enough to overtake
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(3), 2);
         let [first, second, third, fourth] = arrivals(&lock_state);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The locks of a trial. Each state is created at its first use, so that unused locks take no memory.
+//! The locks of a trial. Each lock's state is created at its first use, so that unused locks take no memory.
 
 use std::ops::Index;
 use std::sync::{Arc, OnceLock};
@@ -8,8 +8,8 @@ use zklockbench_zk::changes::{ChangeLog, ChangeLogs};
 
 /// Prefix of the last component of each lock's path.
 pub const LOCK: &str = "lock-";
-/// Prefix of the node that a holder without its own node writes to when it enters and before it leaves, which
-/// orders holds across workers.
+/// Prefix of a lock's witness node. A holder without its own node writes to it when it enters and before it
+/// leaves, which orders holds across workers.
 pub const WITNESS: &str = "witness-";
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl LockStates {
         format!("{}{LOCK}{lock}", self.root)
     }
 
-    /// Locks that have been used, in the order of their numbers.
+    /// Used locks, in the order of their numbers.
     pub fn used(&self) -> impl Iterator<Item = &LockState> {
         self.states.iter().filter_map(|state| state.get().map(|state| &**state))
     }

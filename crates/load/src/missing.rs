@@ -1,5 +1,5 @@
-//! Data about acquisitions that only the servers' logs contain: the transaction that created a node if the create was
-//! answered without it, and the transaction of an event that arrived without it.
+//! Facts about acquisitions that only the servers' logs contain: the transaction of a create whose reply
+//! lacked it, and the transaction of an event that arrived without one.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use zklockbench_locks::QueueNode;
 use zklockbench_record::EnteredAsOf;
 use zklockbench_zk::{EventKind, Session};
 
-/// Changes in the logs, ordered by path and then by transaction.
+/// Changes in the logs, sorted by path and transaction.
 pub type Changes = Sorted<LoggedChange, (u64, i64)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,22 +28,22 @@ impl LoggedChange {
     }
 }
 
-/// A question about the changes of one path, ordered by the last transaction before any possible answer.
+/// A question about one path, sorted by path and by the last transaction before any possible answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PathQuestion {
     /// Number of the path, from [`number_of`].
     path: u64,
     after: i64,
-    /// First change of that kind after `after`, with a lower bound for the answer. `None` asks for the only
-    /// create, when all transactions are known.
+    /// First change of this kind after `after`, and a lower bound of its zxid. `None`: the path's only
+    /// create.
     first: Option<(Happened, i64)>,
     entered: Stamp,
     contender: usize,
 }
 
 impl PathQuestion {
-    /// Questions about an acquisition with that node: the transaction of its create, if that was not reported, and the
-    /// transaction of the event that admitted the contender, if it arrived without one.
+    /// Questions about an acquisition with this node: the transaction of its create, and the transaction of
+    /// the event that admitted the contender, each if unknown.
     pub fn of_entry(
         session: &Session,
         node: &QueueNode,
@@ -57,7 +57,7 @@ impl PathQuestion {
             let happened = match event.kind {
                 EventKind::NodeDeleted => Happened::Deleted,
                 EventKind::DataChanged => Happened::Written,
-                // Created nodes and changed directories have not been needed so far.
+                // No lock has needed the transactions of these events so far.
                 EventKind::NodeCreated | EventKind::ChildrenChanged | EventKind::SessionOver => return None,
             };
             Some(about(&event.path, event.after, Some((happened, event.seen))))
@@ -74,8 +74,8 @@ impl PathQuestion {
     }
 }
 
-/// Answers the questions by the changes in the servers' logs. Data missing from the logs remain unknown. The answers
-/// are the transactions that created nodes, and the transactions of events.
+/// Answers questions from the changes in the servers' logs; an answer that the logs lack remains unknown.
+/// Adds the transactions of creates to `nodes`, and the transactions of events to `events`.
 pub fn answer(
     questions: &Sorted<PathQuestion, (u64, i64)>,
     changes: &Changes,
@@ -103,7 +103,7 @@ pub fn answer(
         }
         match (question.first, of.created) {
             (Some(_), _) => of.waiting.push(question),
-            // If several nodes were created in succession, it is unknown which was meant.
+            // If several nodes were created at the path, it is unknown which of them is the right one.
             (None, Some(zxid)) if of.creates == 1 => nodes.push(question.answered(zxid))?,
             (None, _) => {}
         }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use zklockbench_record::Facts;
 
-    /// Answers about acquisitions at 0, 1, ...: the transactions that created nodes, and the transactions of events.
+    /// Answers about acquisitions at 0, 1, ...: transactions of creates, and transactions of events.
     fn answers(asked: Vec<PathQuestion>) -> [Vec<EnteredAsOf>; 2] {
         let questions = (0..).zip(asked).map(|(entered, question)| PathQuestion { entered, ..question });
         let questions = Sorted::of(PathQuestion::order, questions.collect());
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn czxid_of_an_unreported_create_is_found_by_path() {
         let [nodes, events] = answers(vec![by_node("/l/own"), by_node("/l/twice")]);
-        assert_eq!((nodes, events), (vec![(0, 0, 12)], vec![]), "nobody can say which of two was meant");
+        assert_eq!((nodes, events), (vec![(0, 0, 12)], vec![]), "with two creates, the right one is unknown");
     }
 
     #[test]
@@ -193,9 +193,9 @@ mod tests {
             by_event("/l/own", Happened::Written, 12, 12),
             by_event("/l/own", Happened::Written, 30, 30),
             by_event("/l/other", Happened::Deleted, 3, 3),
-            // The session had seen a later transaction by then
+            // The session had already received a later transaction
             by_event("/l/other", Happened::Deleted, 3, 60),
-            // No log has that change
+            // No log contains this change
             by_event("/l/own", Happened::Deleted, 12, 12),
         ];
         let [nodes, events] = answers(asked.into());

@@ -1,5 +1,4 @@
-//! Nodes left behind by a trial's sessions: in the locks' directories, where later contenders queue behind them, and
-//! beside them.
+//! Nodes left behind by a trial's sessions, in the locks' directories (where they block others) or elsewhere.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,9 +13,9 @@ use zklockbench_record::Trial;
 use zklockbench_zk::{CaughtUp, sequence_of, session_of};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of a trial's locks that are searched, unless it had faults.
+/// Maximum number of locks searched after a trial without faults.
 const LOCKS: usize = 1_000;
-/// Maximum number of locks with which their directory is listed: a longer list exceeds the servers' packet limit.
+/// Maximum number of locks whose parent directory is listed; a longer list exceeds the servers' packet limit.
 const LOCKS_LISTED: usize = 20_000;
 
 /// Nodes left after all contenders have released.
@@ -25,7 +24,7 @@ pub struct Orphans {
     pub count: u64,
     /// Number of ephemeral nodes in the locks' directories.
     pub in_queues: u64,
-    /// Number of ephemeral nodes that were seen. These may still disappear with their sessions.
+    /// Number of ephemeral nodes found, which may still disappear with their sessions.
     ephemeral: u64,
     /// Paths and sessions of the first nodes.
     pub named: Vec<String>,
@@ -60,9 +59,9 @@ pub async fn before(client: &Client, run: &str) -> Before {
     Some(now.children(run).await.ok()?.into_iter().collect())
 }
 
-/// Finds nodes left after all contenders released. Nodes of abandoned sessions disappear with the sessions, so the
-/// search is repeated until no ephemeral node is left, or until every abandoned session must have ended. `None` if the
-/// ensemble did not answer.
+/// Finds nodes left after all contenders released; `None` if the ensemble did not answer. Abandoned nodes
+/// disappear with their sessions, so the search is repeated until no ephemeral node is left or every
+/// abandoned session must have ended.
 pub async fn find(shared: &Shared, client: &Client, run: &str, before: &Before) -> Option<Orphans> {
     let until = clock::now() + clock::micros(shared.settling().orphans);
     loop {
@@ -77,7 +76,7 @@ pub async fn find(shared: &Shared, client: &Client, run: &str, before: &Before) 
     }
 }
 
-/// Ephemeral nodes in the locks' directories, and numbered persistent ones. Other persistent nodes are the lock's own directories.
+/// Ephemeral and numbered nodes in the locks' directories; other nodes are the lock's own directories.
 async fn in_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientError> {
     let most = if shared.has_faults() { usize::MAX } else { LOCKS };
     let locks = shared.lock_states.used().take(most).map(|lock_state| lock_state.path.clone()).collect();
@@ -94,7 +93,7 @@ async fn in_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientE
     Ok(left)
 }
 
-/// Nodes in the directory of the locks that do not belong to a lock.
+/// Nodes in the locks' parent directory that do not belong to a lock.
 async fn beside_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientError> {
     if shared.lock_states.len() > LOCKS_LISTED {
         return Ok(Orphans::default());
@@ -109,7 +108,7 @@ async fn beside_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, Cli
     named(now, root, &names).await
 }
 
-/// Nodes in the run's directory that were not there before the load.
+/// Nodes in the run's directory that did not exist before the load.
 async fn beside_trial(now: CaughtUp<'_>, run: &str, before: &Before) -> Result<Orphans, ClientError> {
     let Some(before) = before else { return Ok(Orphans::default()) };
     let mut names = now.children(run).await?;
@@ -117,7 +116,7 @@ async fn beside_trial(now: CaughtUp<'_>, run: &str, before: &Before) -> Result<O
     named(now, run, &names).await
 }
 
-/// Counts these children of a directory, and reads the first ones.
+/// Counts these children of a directory, and describes the first ones.
 async fn named(now: CaughtUp<'_>, directory: &str, names: &[String]) -> Result<Orphans, ClientError> {
     let mut left = Orphans { count: names.len() as u64, ..Orphans::default() };
     for name in names.iter().take(Trial::ORPHANS_KEPT) {

@@ -1,5 +1,5 @@
-//! Messages of the contenders that were inside one lock together. They are copied when the overlap is noticed, because later
-//! messages replace them. Whether an overlap is a violation is judged later.
+//! Messages of contenders that were inside a lock together, copied when the overlap is noticed, because later
+//! messages replace them. Whether the overlap is a violation is judged later.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use zklockbench_zk::{EventKind, Message, MessageKind, Messages};
 
 /// Maximum number of contenders whose messages are kept for one overlap.
 const INSIDE: usize = 8;
-/// Maximum number of overlaps with messages. Includes zombies, which are not violations.
+/// Maximum number of overlaps with copied messages, including zombies, which are not violations.
 const KEPT: usize = 4 * Trial::VIOLATIONS_KEPT;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Overlaps {
         Self { messages, noted: AtomicUsize::new(0), kept: Mutex::default() }
     }
 
-    /// Copies the messages of a contender that has entered, and of those `inside` together with it.
+    /// Copies the messages of a contender that has entered, and of the other contenders inside.
     pub fn note(&self, entered: usize, inside: impl FnOnce() -> Vec<usize>) {
         if self.noted.fetch_add(1, Ordering::Relaxed) >= KEPT {
             return;
@@ -44,7 +44,7 @@ impl Overlaps {
         }
     }
 
-    /// The copied messages and the faults, in order of time. Times of faults count from `begin`.
+    /// The copied messages and the faults, in chronological order. Faults' times are relative to `begin`.
     pub fn traced(&self, faults: &[FaultRecord], begin: Stamp) -> Vec<Traced> {
         let kept = locked(&self.kept);
         let messages = kept.iter().map(|((contender, _), message)| traced(*contender, message));
@@ -58,7 +58,7 @@ impl Overlaps {
             Traced { at, contender: None, kind: StepKind::Fault, what }
         });
         let mut all: Vec<Traced> = faults.chain(messages).collect();
-        // Sorted by time; within a microsecond, requests come last.
+        // Within a microsecond, requests come last.
         all.sort_by_key(|one| (one.at, one.kind == StepKind::Request));
         all
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_the_entering_contender_are_copied_however_many_are_inside() {
+    fn messages_of_the_entering_contender_are_copied_even_if_many_are_inside() {
         let overlaps = Overlaps::of(INSIDE + 1);
         overlaps.messages[INSIDE].note(7, MessageKind::Reply(RequestKind::GetChildren), "/run/lock-0");
         overlaps.note(INSIDE, || Vec::from_iter(0..=INSIDE));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_follows_a_reply_of_the_same_microsecond() {
+    fn request_follows_a_reply_of_the_same_microsecond() {
         let overlaps = Overlaps::of(2);
         overlaps.messages[0].note(7, MessageKind::Request(RequestKind::GetChildren), "/run/lock-0");
         overlaps.messages[1].note(7, MessageKind::Reply(RequestKind::GetChildren), "/run/lock-0");

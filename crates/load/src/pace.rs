@@ -1,4 +1,4 @@
-//! Timing of a contender: its start within the ramp, its think time, its intended starts.
+//! Timing of a contender: its start within the ramp, its think times, its intended starts.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Turn {
     pub intended: Stamp,
     pub arrival: Option<Served>,
     pub mode: Mode,
-    /// Hold time, if it is known in advance; otherwise drawn when the hold begins.
+    /// Hold time, if known in advance; otherwise it is drawn when the hold begins.
     pub hold: Option<Duration>,
 }
 
@@ -30,16 +30,16 @@ pub struct Served {
     pub taken: Stamp,
 }
 
-/// One contender's timing, drawn from the trial's seed so that a trial can be repeated.
+/// Timing of one contender, drawn from the trial's seed so that the trial can be repeated.
 pub struct Pace {
     rng: ChaCha8Rng,
     kind: ClientKind,
-    /// Separate generator, so that a read ratio does not change hold or think times.
+    /// Separate generator, so that the read ratio does not change hold or think times.
     reads: ChaCha8Rng,
     next: Stamp,
 }
 
-/// Flag of the random streams for reads, which separates them from the contenders' other streams.
+/// Flag that separates the random streams for reads from the contenders' other streams.
 const READS: u64 = 1 << 63;
 
 impl Pace {
@@ -58,7 +58,7 @@ impl Pace {
         }
     }
 
-    /// Sets the first intended start: contender i of N begins i/N of the ramp after the load's start.
+    /// Sets the first intended start: contender i of N starts after i/N of the ramp.
     pub fn begin(&mut self, start: Stamp, spec: &TrialSpec, contender: usize) {
         let share = contender as f64 / spec.contenders.max(1) as f64;
         self.next = start + clock::micros(spec.ramp_up.mul_f64(share));
@@ -73,13 +73,12 @@ impl Pace {
         (!drain.is_cancelled()).then_some(self.next)
     }
 
-    /// Ends a cycle at `at`; thinks before the next start.
+    /// Ends a cycle at `at`; the next one starts after the think time.
     pub fn done(&mut self, at: Stamp) {
         self.next = at + clock::micros(self.kind.think.sample(&mut self.rng));
     }
 
-    /// Pauses before the next start: after an error, so that a broken ensemble is not flooded. In a batch, the conductor
-    /// decides, and there is no pause.
+    /// Schedules the next start after a pause instead of the think time, e.g. after an error.
     pub fn pause(&mut self, at: Stamp, pause: Duration) {
         self.next = at + clock::micros(pause);
     }
@@ -89,7 +88,7 @@ impl Pace {
     }
 
     fn mode(&mut self) -> Mode {
-        // The draw is below 1, so with a ratio of 1 every acquire is a read, and with 0 none is.
+        // The draw is below 1: with a ratio of 1, every acquire is a read, and with 0, none is.
         if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }
     }
 

@@ -1,13 +1,13 @@
-//! Progress: whether every contender that wants the lock gets it, and nothing is left that blocks it.
+//! Progress: whether every contender that wants the lock gets it, and no leftover blocks it.
 //!
-//! Progress is required only while the ensemble can serve, i.e. after the last fault has healed. The load then continues until
-//! all waiting contenders have been served. A measured phase ended by acquisitions would never end without any, so it is
-//! abandoned.
+//! Progress is required only while the ensemble can serve, after the last fault has healed. The load then
+//! continues until all waiting contenders have been served. A phase that ends after a number of acquisitions
+//! is abandoned if there are none.
 //!
-//! An outage is shorter: a lock is free and contenders wait for it, but none gets it. That happens briefly in every
-//! lock between a release and the next acquisition. If it lasts longer than the lock itself explains, it is a result
-//! like any other, and its possible causes are searched for: servers that were away, a foreign node in the queue, or
-//! versions that can leave a request unprocessed.
+//! In an outage, a lock is free and contenders wait for it, but none gets it. Every lock has a short one
+//! between a release and the next acquisition. An outage that is longer than the lock explains is a result,
+//! and possible causes are searched for: unavailable servers, a foreign node in the queue, or versions that
+//! can leave a request unprocessed.
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within the tolerated limits.
 
@@ -31,20 +31,19 @@ use zklockbench_scenario::TrialSpec;
 use zklockbench_zk::{CaughtUp, Target, admin, sequence_of, session_of};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of acquisitions by others, per contender, that a waiter must tolerate.
+/// Number of acquisitions by others, per contender, after which a waiter counts as passed over.
 const TURNS_BY_OTHERS: u64 = 20;
 const OUTAGE_POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Time limit for a server's answer during an outage; slower servers are reported.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
-/// Maximum time for which a lock may be free while others wait, in addition to the pauses that its parameters
-/// cause.
+/// Maximum time for which a lock may be free while contenders wait, without its configured pauses.
 const FREE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Continues the load until all current waiters have been served, and every free and wanted lock has been acquired.
-/// Returns the contenders that were not served.
+/// Continues the load until all current waiters have been served and every free, wanted lock has been
+/// acquired. Returns the stuck contenders.
 ///
-/// If acquires time out, no contender waits for long. A lock is therefore also stuck if it was free, wanted and not
-/// acquired for too long.
+/// If acquires time out, no contender waits long. A lock that was free, wanted and not acquired for too long
+/// therefore also counts as stuck.
 pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
     let mark = clock::now();
     let first = shared.board.acquired.load(Ordering::Acquire);
@@ -90,8 +89,7 @@ pub fn may_be_stuck(shared: &Shared) -> bool {
     needs_explanation(shared) && !unserved_locks(shared).is_empty()
 }
 
-/// Wanted locks that must be acquired; without faults, those that were free for longer than the lock itself
-/// explains.
+/// Wanted locks that must still be acquired; without faults, only locks that were free for too long.
 fn unserved_locks(shared: &Shared) -> Vec<usize> {
     if shared.slice.is_part() {
         // A lock that looks free may be held by a contender of another worker.
@@ -123,8 +121,8 @@ fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
     first
 }
 
-/// Returns with a reason after no lock was acquired for so long that none will be. Two contenders may be waiting for
-/// each other, or a node unknown to all contenders may block the queue.
+/// Waits until no lock was acquired for so long that none will be, and returns the reason. Contenders may be
+/// waiting for each other, or a foreign node may block the queue.
 pub async fn give_up(shared: &Shared) -> String {
     let limit = patience(&shared.spec) + shared.sessions_outlast();
     let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
@@ -147,7 +145,7 @@ struct Unchanged<T> {
 }
 
 impl<T: PartialEq> Unchanged<T> {
-    /// Time since the last change, in microseconds.
+    /// Time in microseconds since the last change of `seen`.
     fn lasts(&mut self, seen: T, now: Stamp) -> Stamp {
         if seen != self.last {
             *self = Self { last: seen, since: now };
@@ -217,22 +215,22 @@ async fn describe(
     stuck
 }
 
-/// All nodes of a lock, ordered by directory and number.
+/// All nodes of a lock, sorted by directory and number.
 async fn queue(client: &Client, path: &str) -> Vec<Node> {
     let mut nodes = nodes(client, path, false, &AtomicU64::new(0)).await;
     nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
     nodes
 }
 
-/// Index of the node by which a session waits: the last one that it put into a queue. Earlier ones are left
-/// from earlier cycles, and nodes without a number are never waiting positions.
+/// Index of the node with which a session waits: the last node that it put into a queue. Earlier nodes are
+/// leftovers, and unnumbered nodes are never queue positions.
 fn waiting_node(nodes: &[Node], session: Option<i64>) -> Option<usize> {
     let own = nodes.iter().enumerate().filter(|(_, node)| Some(node.owner) == session);
     let queued = own.filter(|(_, node)| node.sequence.is_some());
     queued.max_by_key(|(_, node)| node.czxid).map(|(at, _)| at)
 }
 
-/// A node of a queue, with its owner: 0 if it is persistent.
+/// A node of a queue. Its owner is 0 if the node is persistent.
 #[derive(Debug)]
 struct Node {
     name: String,
@@ -242,7 +240,7 @@ struct Node {
 }
 
 impl Node {
-    /// Directory of the node: a lock with several parts has one for each.
+    /// Directory of the node; a lock with several parts has a directory for each.
     fn directory(&self) -> &str {
         self.name.rsplit_once('/').map_or("", |(directory, _)| directory)
     }
@@ -251,8 +249,8 @@ impl Node {
         shared.controls.iter().position(|one| one.session().map(|key| key.id()) == Some(self.owner))
     }
 
-    /// Whether no contender has had the node's session. The suite's locks queue by ephemeral nodes only; a driver's lock
-    /// may have created a persistent node itself.
+    /// Whether no contender ever had the node's session. The suite's locks queue only with ephemeral nodes; a
+    /// driver's lock may also create persistent ones.
     fn is_strangers(&self, shared: &Shared) -> bool {
         match session_of(self.owner) {
             None => !shared.drivers.are_there(),
@@ -265,8 +263,7 @@ impl Node {
             .map_or_else(|| "persistent".to_owned(), |session| format!("session 0x{session:x}"))
     }
 
-    /// Path and session of the node, its owner, and whether that contender is inside; phrased for the waiter
-    /// `to`.
+    /// Describes the node to waiter `to`: its path, its session, its owner, and whether the owner is inside.
     fn described(&self, shared: &Shared, to: usize, lock: usize) -> String {
         let whose = match self.contender(shared) {
             None if self.is_strangers(shared) => "unknown to the contenders".to_owned(),
@@ -282,8 +279,7 @@ impl Node {
     }
 }
 
-/// The first node of a queue, if no contender of the trial owns it; also `None` if the ensemble does not
-/// answer.
+/// Describes a queue's first node if no contender owns it; `None` otherwise, or without an answer.
 async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
     for lock_state in shared.lock_states.used() {
@@ -300,8 +296,8 @@ async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> 
     None
 }
 
-/// Nodes in a lock's directory and its subdirectories that may block a queue: all, or only the first of each directory, with
-/// as few reads as possible because others are waiting. Adds the successful reads, which servers count, to `reads`.
+/// Nodes in a lock's directory and its subdirectories that may block a queue; with `only_first`, only the
+/// first of each directory, to save reads. Adds the successful reads, which servers count, to `reads`.
 async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let Ok(now) = CaughtUp::with(client).await else { return nodes };
@@ -328,12 +324,12 @@ async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64)
     nodes
 }
 
-/// Whether a node may be a place in a queue: it is ephemeral, or numbered and without children.
+/// Whether a node may be a queue position: ephemeral, or numbered and without children.
 fn blocks(sequence: Option<i64>, owner: i64, children: i32) -> bool {
     session_of(owner).is_some() || (sequence.is_some() && children == 0)
 }
 
-/// Names without a number, which may be directories, and the name with the lowest number.
+/// The name with the lowest number, and all names without a number, which may be directories.
 fn lowest(names: &[String]) -> impl Iterator<Item = &String> {
     let first = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).min();
     names.iter().filter(|name| sequence_of(name).is_none()).chain(first.map(|(_, name)| name))
@@ -347,7 +343,7 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
     all
 }
 
-/// Records the longest outage on the board while polled, with signs that are visible only during it.
+/// Records the longest outage on the board, with signs visible only during it. Never returns.
 pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[String]) {
     if shared.slice.is_part() {
         // A lock that looks free may be held by a contender of another worker.
@@ -387,15 +383,15 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
     }
 }
 
-/// Signs while no contender is served: silent servers, or a first node of the queue that no contender owns.
+/// Searches for signs during an outage: silent servers, and a first queue node that no contender owns.
 async fn find_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
-    // A dropped search has not completed, and stays counted.
+    // A search that is dropped stays counted as incomplete.
     shared.board.looking.fetch_add(1, Ordering::AcqRel);
     let silent = join_all(servers.iter().map(|server| async move {
         match admin::srvr(server, ANSWERS_WITHIN).await {
             Ok(Some(_)) => None,
             Ok(None) => Some(format!("{server} did not serve during that time: it had no quorum")),
-            Err(why) => Some(format!("{server} did not answer meanwhile ({why})")),
+            Err(why) => Some(format!("{server} did not answer during that time ({why})")),
         }
     }));
     let (silent, stranger) = join(silent, foreign_first_node(shared, target)).await;
@@ -403,14 +399,13 @@ async fn find_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     silent.into_iter().flatten().chain(stranger).collect()
 }
 
-/// Whether an outage requires an explanation. It does not for locks without guarantees, and not with injected
-/// faults, which explain it.
+/// Whether an outage requires an explanation: not for locks without guarantees, and not with faults.
 fn needs_explanation(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
-/// The longest outage, if it requires an explanation, with signs of its cause: signs seen during it, the trial's
-/// servers, and the number of requests that lost their connection.
+/// The longest outage, if it requires an explanation, with signs of its cause: search results, server
+/// counters, and requests that lost their connection.
 pub fn longest_standstill(
     shared: &Shared,
     begin: Stamp,
@@ -453,8 +448,8 @@ fn signs_of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> 
     })
 }
 
-/// Servers of versions that can leave a request unprocessed until the next one arrives. Servers that were kept awake
-/// are excluded: there, a request waits at most for the next read, which does not explain a longer outage.
+/// Describes servers of versions that can leave a request unprocessed until the next one arrives. Servers
+/// kept awake are excluded: there, a request waits at most for the next read.
 fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
     let versions: BTreeSet<&str> = servers
         .iter()
@@ -516,7 +511,10 @@ mod tests {
             shared.board.acquired.fetch_add(1, Ordering::AcqRel);
         };
         let (why, ()) = futures_util::future::join(give_up(&shared), acquiring).await;
-        assert!(clock::now() - began >= clock::micros(Duration::from_millis(1200)), "not from the last one");
+        assert!(
+            clock::now() - began >= clock::micros(Duration::from_millis(1200)),
+            "the limit counts from the last acquisition"
+        );
         assert!(
             why.starts_with("no contender acquired the lock for 1s, although 0 of 2 contenders were waiting"),
             "{why}"
@@ -543,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn session_waits_by_its_last_queue_node() {
+    fn session_waits_with_its_last_queue_node() {
         let left_and_again =
             [node("n-0000000001", 7, 10), node("n-0000000002", 8, 11), node("n-0000000003", 7, 12)];
         assert_eq!(waiting_node(&left_and_again, Some(7)), Some(2));
@@ -551,15 +549,15 @@ mod tests {
             (waiting_node(&left_and_again, Some(9)), waiting_node(&left_and_again, None)),
             (None, None)
         );
-        // For a lock in parts, the latest part
+        // With a lock in parts, the latest part counts
         let parts = [node("part-0/n-0000000009", 7, 20), node("part-1/n-0000000004", 7, 21)];
         assert_eq!((waiting_node(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
-        // And the single node of a race is not a waiting position
+        // And the single node of a race is not a queue position
         assert_eq!(waiting_node(&[node("lock", 7, 10)], Some(7)), None);
     }
 
     #[test]
-    fn numbered_persistent_node_blocks_the_queue_and_is_a_strangers() {
+    fn numbered_persistent_node_blocks_the_queue_and_is_foreign() {
         let of = |name, owner, children| blocks(sequence_of(name), owner, children);
         assert!(of("n-0000000000", 0, 0) && of("n-0000000000", 7, 0) && of("lock", 7, 0));
         assert!(!of("n-0000000000", 0, 1) && !of("leases", 0, 0));
@@ -609,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn forgetful_version_is_blamed_only_for_unread_time() {
+    fn affected_version_is_blamed_only_if_the_server_was_not_kept_awake() {
         let blamed = |unread_us| {
             let server =
                 ServerCounters { version: Some("3.8.0".into()), unread_us, ..ServerCounters::default() };

@@ -1,4 +1,4 @@
-//! Records of one contender's cycles: latencies, outcomes, errors, and causes of its notifications.
+//! Records of one contender's cycles: latencies, outcomes, errors, and causes of notifications.
 
 use std::cell::RefMut;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use zklockbench_record::{Deed, LockClaim, Moment, Occurrences, Tally};
 use zklockbench_scenario::{Load, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
-/// Number of acquisitions from one series of reads to the next, for a lock that bypasses its session.
+/// Number of acquisitions between the starts of two series of reads, for a lock that bypasses its session.
 const READ_ONE_IN: usize = 128;
-/// Number of consecutive acquisitions with reads in a series.
+/// Number of consecutive acquisitions with a read in each series.
 const READS_IN_A_ROW: usize = 8;
 
 /// One acquire, from its intended start.
@@ -48,7 +48,7 @@ impl Attempt {
         self.called.saturating_sub(self.intended.max(served.taken))
     }
 
-    /// Wait of the served arrival.
+    /// Wait of the arrival that this acquire serves.
     fn waited(&self, served: Served, ended: Stamp, is_served: bool) -> ArrivalWait {
         ArrivalWait { due: self.intended, called: Some((served.taken, self.called)), ended, is_served }
     }
@@ -60,7 +60,7 @@ pub struct AcquiredLock {
     attempt: Attempt,
     pub acquired: Stamp,
     released_before: Stamp,
-    /// Entry of the previous holder.
+    /// Time of the previous holder's acquisition.
     entered_before: Option<Stamp>,
     /// Time for which the previous holder blocked this acquire beyond the scenario's limit.
     blocked_us: u64,
@@ -77,12 +77,12 @@ impl AcquiredLock {
     }
 }
 
-/// State of the session behind a hold when its release has returned.
+/// State of a hold's session when its release has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HolderSession {
     Alive,
     Expired,
-    /// Another contender is closing it.
+    /// A fault is closing the session.
     Closing,
 }
 
@@ -98,7 +98,7 @@ pub enum HoldEnd {
     Crashed,
 }
 
-/// One contender's recorder, which writes to the recorder and the log of its thread.
+/// Recorder of one contender, which writes to its thread's recorder and log.
 pub struct Recorder {
     id: usize,
     shared: Arc<Shared>,
@@ -106,12 +106,11 @@ pub struct Recorder {
     attribution: Attribution,
     pub acquired: u64,
     pub token: Option<i64>,
-    /// Whether the servers' logs show the node of the last entry.
+    /// Whether the servers' logs show the node of the last acquisition.
     is_logged: bool,
-    /// Moments of a hold that are kept until its release has returned, because its transactions are unknown
-    /// before.
+    /// Moments of a hold, kept until its release has returned and its transactions are known.
     held_back: Vec<Moment>,
-    /// Transaction as of which the node of the current hold was last seen; the hold had not ended then.
+    /// Latest transaction at which the current hold's node still existed.
     pub there: Option<i64>,
 }
 
@@ -135,7 +134,7 @@ impl Recorder {
         self.observation.recorder.borrow_mut()
     }
 
-    /// The measure of reads or of writes, if some acquires ask to read.
+    /// The measure for reads or for writes, if some acquires are reads.
     fn part(&self, mode: Mode) -> Option<Measure> {
         part_of_waits(&self.shared.spec, mode)
     }
@@ -147,7 +146,7 @@ impl Recorder {
         self.occurrences().error(format!("{doing}: {}", failure.kind()));
     }
 
-    /// Records the contender's death during that activity.
+    /// Records the contender's death during this activity.
     pub fn died(&mut self, session: i64, doing: &'static str) {
         self.note_held_back();
         if doing == "waiting" {
@@ -187,9 +186,9 @@ impl Recorder {
         attempt
     }
 
-    /// Records the start of a hold, with data that will have changed by the time they are written.
+    /// Records the start of a hold, with data that change before they are written.
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> AcquiredLock {
-        // If there is another program, its stamp counts: the pipe's delay is not part of the wait.
+        // A driver's own timestamp counts, because the pipe's delay is not part of the wait.
         let acquired = held.told.granted.unwrap_or_else(clock::now).max(attempt.called);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
@@ -207,8 +206,7 @@ impl Recorder {
         }
         let node = held.node.as_ref();
         let czxid = node.map(|node| node.czxid).filter(|czxid| *czxid > 0);
-        // Among other workers' nodes, a number does not show when the node was created: such a hold is
-        // ordered by a write.
+        // With other workers, a node's number does not show when it was created, so a write orders the hold.
         self.token = if self.shared.orders_holds() { czxid } else { node.map(token) };
         self.note_of_hold(acquired, session, Deed::Enters { claim, token: czxid, zxid });
         self.is_logged = self.shared.reads_logs && node.is_some();
@@ -241,17 +239,17 @@ impl Recorder {
         self.leave(held, mode, at)
     }
 
-    /// Records that a contender leaves, which a dying one does without a release.
+    /// Records that a contender leaves; a dying contender leaves without a release.
     pub fn leave(&self, held: &Held, mode: Mode, at: Stamp) -> Stamp {
         self.lock_state().exit(self.id, held, self.claim(mode), at);
         at
     }
 
-    /// Reads the lock just before the release of a hold that bypassed the session, whose observations are unknown. The read shows
-    /// at least a transaction as of which the hold had begun.
+    /// Reads the lock just before the release of a hold that bypassed the session. The read shows a
+    /// transaction by which the hold had begun.
     ///
-    /// Only some acquisitions are read, because each read costs the servers work. They are consecutive, because an
-    /// acquisition is compared with others that were read.
+    /// Only some acquisitions are read, because each read costs the servers work. They are consecutive,
+    /// because they are compared with each other.
     pub fn look_beside<'a>(
         &self,
         session: &'a Session,
@@ -268,14 +266,14 @@ impl Recorder {
         self.pass_on(Note::EnteredAsOf((entry.acquired, self.id, zxid)));
     }
 
-    /// Whether a read is needed to determine as of which transaction the current hold began.
+    /// Whether a read is needed to date the start of the current hold.
     pub fn looks_at_entry(&self) -> bool {
         let undated =
             |moment: &Moment| matches!(moment.deed, Deed::Enters { token: Some(_), zxid: None, .. });
         self.held_back.iter().any(undated)
     }
 
-    /// Records a transaction as of which the current hold had begun, which also identifies a hold without a node.
+    /// Records a transaction by which the current hold had begun; it also identifies a hold without a node.
     pub fn write_begun(&mut self, begun: Option<i64>) {
         for moment in &mut self.held_back {
             if let Deed::Enters { token, zxid, .. } = &mut moment.deed {
@@ -296,7 +294,7 @@ impl Recorder {
         let AcquiredLock { attempt, acquired, .. } = *entry;
         let wait = acquired.saturating_sub(attempt.intended);
         let since_call = acquired.saturating_sub(attempt.called);
-        // A release after the call of this acquire is a handoff, because the contender was already waiting.
+        // A release after this acquire call is a handoff, because the contender was already waiting.
         let handoff =
             (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
         let shared = &*self.shared;
@@ -307,7 +305,7 @@ impl Recorder {
         self.attribution.settle_late(shared, &mut recorder, false);
         self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
-        // A sample of an open load counts at its intended start, however late it ends.
+        // A sample of an open load counts at its intended start, even if it ends much later.
         let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
         match attempt.served {
             Some(served) => {
@@ -384,8 +382,8 @@ impl Recorder {
         });
     }
 
-    /// Time for which the previous holder blocked an acquire beyond the scenario's limit: until its release was called,
-    /// or until the acquire returned without one.
+    /// Time for which the previous holder blocked an acquire beyond the scenario's hold limit, until its
+    /// release call or else until the acquire returned.
     fn blocked_beyond_limit(
         &self,
         lock_state: &LockState,
@@ -399,7 +397,7 @@ impl Recorder {
         released.unwrap_or(acquired).saturating_sub(since)
     }
 
-    /// Compares a hold with the scenario's limit, if there is one.
+    /// Compares a hold with the scenario's hold limit, if there is one.
     pub fn write_limited(&self, entry: &AcquiredLock, released: Stamp, ended_at_limit: bool) {
         let Some(limit) = self.shared.spec.hold_limit else { return };
         let held_us = released.saturating_sub(entry.acquired);
@@ -410,7 +408,7 @@ impl Recorder {
         limited.note_blocked(entry.blocked_us);
     }
 
-    /// Checks that a hold that nothing ended early lasted as long as requested.
+    /// Checks that a complete hold lasted as long as requested.
     pub fn check_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration) {
         let intended_us = clock::micros(intended);
         let held_us = released.saturating_sub(entry.acquired);
@@ -423,7 +421,7 @@ impl Recorder {
         }
     }
 
-    /// Marks notifications caused by the release of that node as the releaser's own from now on.
+    /// Marks later notifications of this node's release as the releaser's own.
     pub fn releases(&mut self, number: Option<i64>) {
         let lock = self.shared.lock_of(self.id);
         self.attribution.receiver.released = number.map(|number| (lock, number));
@@ -447,7 +445,7 @@ impl Recorder {
         let there = self.there.take();
         let deed = match failure {
             _ if state == HolderSession::Closing => Deed::MayHaveLeft,
-            // Without a node there was nothing left to release.
+            // Without a node, there was nothing left to release.
             None | Some(Failure::NoNode | Failure::OwnNodeMissing) => Deed::HasLeft { deleted: None, there },
             Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
             Some(_) => Deed::MayHaveLeft,
@@ -500,7 +498,7 @@ impl Recorder {
         }
     }
 
-    /// Records a failed try. It did not wait, so it is not a sample of a wait.
+    /// Records a failed try, which is not a sample of a wait.
     fn write_failed_try(&self, session: &Session, attempt: &Attempt, now: Stamp) {
         let requests = session.take_requests();
         let mut recorder = self.observation.recorder.borrow_mut();
@@ -512,12 +510,12 @@ impl Recorder {
         recorder.count(now, |counts| counts.failed_try_requests += requests);
     }
 
-    /// Records a wait that ended without the lock, as a lower bound of its length. Time after the measured phase is
-    /// left out.
+    /// Records a wait that ended without the lock, as a lower bound. Time after the measured phase is left
+    /// out.
     pub fn write_unserved(&self, attempt: &Attempt, now: Stamp) {
         let mut recorder = self.observation.recorder.borrow_mut();
         if self.shared.signals.drain.is_cancelled() {
-            // A cancelled contender may run before the recorder is notified that the phase is over.
+            // A cancelled contender may run before the recorder is notified of the phase's end.
             recorder.set_window(*self.shared.signals.window.borrow());
         }
         match attempt.served {
@@ -533,7 +531,7 @@ impl Recorder {
         }
     }
 
-    /// Records an arrival whose session was gone, when no other could be opened.
+    /// Records an arrival that was not served because no session could be opened.
     pub fn could_not_start(&self, turn: &Turn) {
         let Some(served) = turn.arrival else { return };
         let wait = ArrivalWait { due: turn.intended, called: None, ended: clock::now(), is_served: false };
@@ -566,7 +564,7 @@ impl Recorder {
         self.attribution.settle_late(&self.shared, &mut recorder, at_the_end);
     }
 
-    /// Writes to the resource behind the lock with the holder's token.
+    /// Writes to the guarded resource with the holder's token.
     pub fn write_to_resource(&self, session: &Session, held: &Held, entered: Stamp) {
         if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {
             return;
@@ -577,7 +575,7 @@ impl Recorder {
         }
     }
 
-    /// A callback that records the moments of one session.
+    /// A callback that records the state changes of one session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
         move |at, state| {
@@ -613,7 +611,7 @@ impl Recorder {
     }
 }
 
-/// Keeps a moment for the judge.
+/// Stores a moment for the judge.
 fn note(
     shared: &Shared,
     observation: &Observation,
@@ -626,7 +624,7 @@ fn note(
     observation.log.borrow_mut().notes.note(Note::Did(moment));
 }
 
-/// The measure of reads or of writes, if some acquires ask to read.
+/// The measure for reads or for writes, if some acquires are reads.
 pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
     let part = match mode {
         Mode::Read => Measure::ReadWait,
@@ -635,8 +633,8 @@ pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
     spec.has_readers().then_some(part)
 }
 
-/// Number of polls, computed from the time slept: one after each interval. Rounded, because some microseconds
-/// between sleep and request belong to neither.
+/// Number of polls, computed from the time slept: one after each interval. Rounded, because a few
+/// microseconds between sleep and request belong to neither.
 fn polls_while_asleep(slept_us: u64, interval: Duration) -> u64 {
     let interval = clock::micros(interval).max(1);
     (slept_us + interval / 2) / interval

@@ -1,12 +1,12 @@
-//! Meetings of the workers of one run: before each trial, at the end of its warm-up, and at the end of its load. None of this is
-//! in the load's path.
+//! Meetings of a run's workers: when they join, around the floor and each trial's load, and at the end. None
+//! of them is in the load's path.
 //!
-//! Each worker has an ephemeral node during its lifetime. At a *meeting* each worker adds a node. When all have done so, worker 0
-//! releases them by one more node, or states why it cannot. A worker whose node disappears is lost, and the run with it: a
-//! replacement would change the load halfway.
+//! Each worker has an ephemeral node while it takes part, and adds a node at each meeting. When all have done
+//! so, worker 0 releases them by one more node, or states why it cannot. A worker whose node disappears is
+//! lost, and the run with it: a replacement would change the load halfway.
 //!
-//! A waiting worker sets its watch before it announces itself, and reads again after every event: an event reports that something
-//! changed, not what (apache/curator#1290).
+//! A waiting worker sets its watch before it announces itself, and reads again after every event. An event
+//! does not contain the change (apache/curator#1290).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,21 +26,21 @@ use zklockbench_record::Beside;
 use zklockbench_scenario::Slice;
 use zklockbench_zk::{CaughtUp, Target};
 
-/// Session timeout: the time for which a worker counts as alive after its process has ended.
+/// Session timeout: how long a worker counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(6);
-/// Time for which the last worker waits for the other workers to leave.
+/// Time for which the last worker waits for the others to leave.
 const LEFT_WITHIN: Duration = Duration::from_secs(20);
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
-/// Maximum wait for other workers within a run: everything between two meetings ends by itself.
+/// Maximum wait for other workers within a run, longer than any work between two meetings.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 const JOIN: &str = "join";
 
-/// Properties that must be the same for all workers of a run, and the worker's host.
+/// Properties that all workers of a run must share, and the worker's host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     pub version: String,
-    /// SHA-256 of the program's file.
+    /// SHA-256 of the executable.
     pub program: String,
     /// SHA-256 of the effective scenario, including its seed.
     pub scenario: String,
@@ -69,7 +69,7 @@ pub enum MeetingError {
     Late(Vec<usize>),
     /// Property in which a worker differs from the others.
     Unlike(String),
-    /// The ensemble of the meetings did not answer.
+    /// The ensemble used for the meetings did not answer.
     Broken(String),
 }
 
@@ -83,14 +83,13 @@ impl fmt::Display for MeetingError {
             Self::Lost(workers) => write!(f, "lost {}", named(workers)),
             Self::Late(workers) => write!(f, "{} did not arrive in time", named(workers)),
             Self::Unlike(why) => f.write_str(why),
-            Self::Broken(why) => write!(f, "the workers can't meet: {why}"),
+            Self::Broken(why) => write!(f, "the workers cannot meet: {why}"),
         }
     }
 }
 
 impl MeetingError {
-    /// Error of a run that ended for this reason: a lost worker leaves the run unknown, and a different one is a usage
-    /// error.
+    /// The run's error: *unknown* after a lost worker, a usage error if a worker differs.
     pub fn error(&self) -> Error {
         match self {
             Self::Lost(_) => Error::Unknown(self.to_string()),
@@ -100,14 +99,14 @@ impl MeetingError {
     }
 }
 
-/// Result of a meeting: all continue, or worker 0 states why not.
+/// Result of a meeting: all workers continue, or worker 0 states why not.
 type Released = Result<(), MeetingError>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeetingPlace {
     Elsewhere,
     SameServers,
-    /// Below the locks' top-level node (a chroot), by which servers count requests.
+    /// Below the locks' top-level node (a chroot), so that servers count the requests together.
     SameNamespace,
 }
 
@@ -127,7 +126,7 @@ pub struct Rendezvous {
     patience: Duration,
     /// Requests and events of this worker's meetings since they were last taken.
     beside: Mutex<Beside>,
-    /// Reason why the workers no longer continue together, if they do not.
+    /// Reason why the workers no longer continue together; unset while they do.
     failed: OnceLock<MeetingError>,
 }
 
@@ -145,9 +144,9 @@ pub struct Meeting<'a> {
 }
 
 enum Come {
-    /// This worker is the leader and releases all, or states why not.
+    /// This worker leads: it releases all workers, or states why not.
     Leads(Released),
-    /// This worker waits until it is released or the leader is lost.
+    /// This worker waits for the release, or for the loss of the leader.
     Waits { released: OneshotWatcher, lost: OneshotWatcher },
     /// The workers no longer continue together.
     Failed(MeetingError),
@@ -188,7 +187,7 @@ impl Rendezvous {
         let is_begun = is_there(&self.client, &begun).await.map_err(|error| failed(&begun, error))?;
         if is_begun {
             return Err(Error::usage(format!(
-                "the run {} has begun without this {}: a worker cannot rejoin a run; restart all of them \
+                "the run {} has begun without this {}: a worker cannot rejoin a run; restart all workers \
                  with another --run-id",
                 self.name(),
                 self.slice
@@ -226,8 +225,7 @@ impl Rendezvous {
         format!("{}/{meeting}-released", self.root)
     }
 
-    /// Takes the requests and events of this worker's meetings since the last call, as far as the locks'
-    /// servers include them in their counts.
+    /// Takes the meetings' requests and events since the last call, as far as the locks' servers count them.
     pub fn take_beside(&self) -> Beside {
         let beside = std::mem::take(&mut *locked(&self.beside));
         match self.place {
@@ -237,7 +235,7 @@ impl Rendezvous {
         }
     }
 
-    /// Joins a meeting within the run. Worker 0 returns when all have joined, the others at once.
+    /// Joins a meeting within the run. Worker 0 returns when all have joined, the other workers at once.
     pub async fn meet(&self, name: &str) -> Meeting<'_> {
         self.come(name, PATIENCE.max(self.patience)).await
     }
@@ -260,7 +258,7 @@ impl Rendezvous {
         Meeting { rendezvous: self, name: name.to_owned(), come, patience }
     }
 
-    /// Sets the watches for the release, and then announces this worker.
+    /// Sets the watches for the release, then announces this worker.
     async fn announce(&self, name: &str) -> Result<Come, ClientError> {
         let path = format!("{}/{name}", self.root);
         self.make(&path, &[], CreateMode::Persistent).await?;
@@ -282,7 +280,7 @@ impl Rendezvous {
     async fn all_are_at(&self, name: &str) -> Released {
         let path = format!("{}/{name}", self.root);
         let is_first = name == JOIN;
-        // At the first meeting, some workers have not joined yet; those that have are alive or lost.
+        // At the first meeting, a worker that has not joined yet is not lost.
         let mut expected: BTreeSet<usize> = if is_first { BTreeSet::new() } else { self.all().collect() };
         loop {
             let (there, came) = self.list(&path).await.map_err(|error| self.broken(&error))?;
@@ -335,21 +333,21 @@ impl Rendezvous {
         )
     }
 
-    /// Workers that have a node at the path, and a watch on the next change.
+    /// Workers with a node below the path, and a watch for the next change.
     async fn list(&self, path: &str) -> Result<(BTreeSet<usize>, OneshotWatcher), ClientError> {
         let (names, watcher) = self.asked(|| self.client.list_and_watch_children(path)).await?;
         self.counts(|beside| beside.reads += 1);
         Ok((names.iter().filter_map(|name| name.parse().ok()).collect(), watcher))
     }
 
-    /// Whether a node exists, and a watch on its next change. Servers do not count a read of an absent node.
+    /// Whether a node exists, and a watch for its next change. Servers do not count a read of an absent node.
     async fn look(&self, path: &str) -> Result<(bool, OneshotWatcher), ClientError> {
         let (stat, watcher) = self.asked(|| self.client.check_and_watch_stat(path)).await?;
         self.counts(|beside| beside.reads += u64::from(stat.is_some()));
         Ok((stat.is_some(), watcher))
     }
 
-    /// Repeats a request after each lost connection, as long as the session may be alive.
+    /// Repeats a request after each lost connection, while the session may be alive.
     async fn asked<T>(&self, ask: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
         loop {
             match ask().await {
@@ -385,7 +383,7 @@ impl Rendezvous {
         if is_over { Err(MeetingError::Lost(vec![self.slice.index])) } else { Ok(()) }
     }
 
-    /// Creates a node; an existing one is not an error.
+    /// Creates a node unless it exists.
     async fn make(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<(), ClientError> {
         let options = mode.with_acls(Acls::anyone_all());
         match self.asked(|| self.client.create(path, data, &options)).await {
@@ -398,16 +396,15 @@ impl Rendezvous {
         }
     }
 
-    /// Stamps this moment on the leading server's clock by creating a node.
+    /// Records this moment on the leading server's clock by creating a node.
     pub async fn stamp(&self, name: &str) {
         let path = format!("{}/{name}", self.root);
-        // A missing stamp is reported when all are read.
+        // A missing timestamp is reported when all are read.
         let _ = self.make(&path, &[], CreateMode::Persistent).await;
         let _ = self.make(&format!("{path}/{}", self.slice.index), &[], CreateMode::Persistent).await;
     }
 
-    /// Time between the workers' first and last stamp of that name on the leading server's clock, in whole
-    /// milliseconds.
+    /// Milliseconds between the workers' first and last timestamp on the leading server's clock.
     pub async fn spread(&self, name: &str) -> Result<Duration, String> {
         let mut stamps = Vec::new();
         for worker in self.all() {
@@ -422,8 +419,8 @@ impl Rendezvous {
         Ok(Duration::from_millis(u64::try_from(spread).unwrap_or(0)))
     }
 
-    /// Leaves the run; if it has ended, waits until all have reached the end. The last worker removes the meetings' nodes. If the
-    /// run broke off here, it is lost to the others.
+    /// Leaves the run; if it has ended, waits until all workers have reached the end. The last worker removes
+    /// the meetings' nodes. If the run broke off here, the other workers count this one as lost.
     pub async fn leave(self, has_ended: bool) {
         if has_ended {
             let last = self.meet("end").await;
@@ -434,13 +431,13 @@ impl Rendezvous {
         let _ = cleared.await;
     }
 
-    /// Removes the nodes of the run, if this worker is responsible: the one with the lowest number that is still here, after the
-    /// others have left.
+    /// Removes the run's nodes after the other workers have left, if this worker has the lowest number of
+    /// those still here. Otherwise removes only its own node.
     async fn clear(&self) -> Result<(), ClientError> {
         loop {
             let (alive, went) = self.list(&self.workers()).await?;
             if alive.first() != Some(&self.slice.index) {
-                // The node is deleted before the session ends, so that other workers need not wait for that.
+                // Deletes the node before the session ends, so that other workers need not wait for its end.
                 let own = format!("{}/{}", self.workers(), self.slice.index);
                 return self.client.delete(&own, None).await;
             }
@@ -454,7 +451,7 @@ impl Rendezvous {
 }
 
 impl Meeting<'_> {
-    /// Continues when worker 0 has released all.
+    /// Continues when worker 0 has released all workers.
     pub async fn release(self) -> Released {
         let Self { rendezvous, name, come, patience } = self;
         let released = match come {
@@ -463,7 +460,7 @@ impl Meeting<'_> {
                 Err(error) => here.and(Err(rendezvous.broken(&error))),
             },
             Come::Waits { released, lost } => {
-                // Worker 0 observes which worker is late, and may have been as late itself.
+                // Worker 0 determines which workers are late, and may itself have been as late.
                 let waiting = rendezvous.wait_for(&name, released, lost);
                 tokio::time::timeout(2 * patience, waiting)
                     .await
@@ -481,7 +478,7 @@ impl Rendezvous {
         self.make(&self.released(name), &data, CreateMode::Persistent).await
     }
 
-    /// Waits for worker 0, which never leaves without a release unless it is lost.
+    /// Waits for the release by worker 0, which leaves without one only if it is lost.
     async fn wait_for(&self, name: &str, mut released: OneshotWatcher, mut lost: OneshotWatcher) -> Released {
         // A release before this worker announced itself means failure.
         let mut is_alive = true;
@@ -500,7 +497,7 @@ impl Rendezvous {
             (_, released) = self.look(&self.released(name)).await.map_err(|error| self.broken(&error))?;
             let was_alive = is_alive;
             (is_alive, lost) = self.look(&self.leader()).await.map_err(|error| self.broken(&error))?;
-            // At the first meeting, the leader may not have joined yet, but it does not leave again.
+            // At the first meeting, the leader may not have joined yet; once joined, it does not leave.
             if name == JOIN && was_alive && !is_alive && event.event_type == EventType::NodeDeleted {
                 return Err(MeetingError::Lost(vec![0]));
             }

@@ -1,4 +1,4 @@
-//! Course of a load in progress, in slots of equal length, used to decide when the warm-up is over.
+//! Course of a load in slots of equal length, used to decide when the warm-up is over.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use zklockbench_scenario::TrialSpec;
 const SHORTEST: Duration = Duration::from_millis(5);
 /// Number of slots of the shortest warm-up: ten batches of five.
 const SLOTS_OF_WARM_UP: u32 = 50;
-/// Number of slots of the measured phase, enough to see whether a queue grows.
+/// Number of slots of the measured phase, enough to detect a growing queue.
 const SLOTS_OF_MEASURED: u32 = 200;
 /// Maximum number of slots; a longer trial has longer slots.
 const SLOTS: u32 = 2_000;
@@ -20,7 +20,7 @@ const ACQUISITIONS_PER_BATCH: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steadiness {
     Steady,
-    /// Not steady, or not for long enough.
+    /// Not steady, or not for long enough yet.
     NotYet,
     TooFew,
 }
@@ -78,7 +78,7 @@ impl SlotSeries {
         self.slots[..slots].iter().map(|slot| slot.acquired.load(Ordering::Relaxed)).collect()
     }
 
-    /// Totals of the waits that ended in each of the first `slots`, in microseconds.
+    /// Total of the waits that ended in each of the first `slots`, in microseconds.
     pub fn waits_us(&self, slots: usize) -> Vec<u64> {
         self.slots[..slots].iter().map(|slot| slot.wait_us.load(Ordering::Relaxed)).collect()
     }
@@ -89,9 +89,8 @@ impl SlotSeries {
     }
 }
 
-/// Whether throughput and waits became steady, from the acquisitions in each slot and the total of the waits
-/// that ended in it. Each is tested by MSER-5, which determines how much of the beginning to leave out
-/// (White, Cobb and Spratt, 2000).
+/// Whether throughput and waits are steady, given the acquisitions and the total wait of each slot. Both are
+/// tested by MSER-5, which determines how much of the beginning to leave out (White, Cobb and Spratt, 2000).
 pub fn steadiness(acquired: &[u32], waits_us: &[u64]) -> Steadiness {
     let all: u64 = acquired.iter().map(|count| u64::from(*count)).sum();
     if all * 5 < ACQUISITIONS_PER_BATCH * acquired.len() as u64 {
@@ -126,14 +125,13 @@ mod tests {
     }
 
     impl Timeline {
-        /// Steadiness after that many seconds.
+        /// Steadiness after this many seconds.
         fn by(&self, seconds: u64) -> Steadiness {
             let slots = usize::try_from(seconds * 1_000_000 / self.slot_us).unwrap().min(self.acquired.len());
             steadiness(&self.acquired[..slots], &self.wait_us[..slots])
         }
 
-        /// End of the warm-up by the waits of the whole course, in seconds; slots without acquisitions are
-        /// left out.
+        /// End of the warm-up according to all waits, in seconds; slots without acquisitions are left out.
         fn warm_up_s(&self) -> Option<f64> {
             let slots = self.acquired.iter().zip(&self.wait_us).enumerate();
             let waits: Vec<(usize, f64)> = slots
@@ -159,11 +157,11 @@ mod tests {
 
     #[test]
     fn warm_up_ends_when_the_last_contender_has_arrived() {
-        // Given twenty contenders that came one by one over six seconds
+        // Given twenty contenders that arrive one by one over six seconds
         let warming = recorded("warming");
         let ended = warming.warm_up_s().unwrap();
         assert!((5.0..7.5).contains(&ended), "{ended} s");
-        // Then the load is not called steady until twice as long
+        // Then the load counts as steady only after twice that time
         assert!((1..=11).all(|second| warming.by(second) == Steadiness::NotYet));
         assert_eq!(warming.by(14), Steadiness::Steady);
     }
@@ -182,8 +180,7 @@ mod tests {
 
     #[test]
     fn step_in_the_load_is_not_steady_and_only_a_rise_is_growth() {
-        // Given a rate that drops from too much to little after a quarter, and one that rises from little to
-        // too much near the end
+        // Given a rate that drops after a quarter, and a rate that rises beyond the capacity near the end
         let (down, up) = (recorded("step-early"), recorded("step-late"));
         assert_eq!((down.by(20), up.by(20)), (Steadiness::NotYet, Steadiness::NotYet));
         assert!(matches!(down.growth(), Growth::Stable(_)), "{:?}", down.growth());

@@ -1,5 +1,5 @@
-//! State that the contenders of one trial share with the conductor: atomics, signals and times without an acquisition;
-//! and for each contender, its controls and its visible state.
+//! State that one trial's contenders share with the conductor: atomics, signals, gaps and, for each
+//! contender, its controls and visible state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,18 +34,18 @@ use zklockbench_zk::{Session, SessionKey, SessionState, Target, runtime};
 
 #[derive(Debug, Clone)]
 pub struct Signals {
-    /// Time at which contenders may start, in process time; `None` before.
+    /// Time at which contenders may start, on the process clock; `None` until it is known.
     pub start: watch::Sender<Option<Stamp>>,
     pub window: watch::Sender<Window>,
-    /// Batch: contenders with a lower number may arrive.
+    /// In a batch, contenders with a lower number may arrive.
     pub arrivals: watch::Sender<usize>,
     pub releases: watch::Sender<Option<usize>>,
-    /// Stop acquiring: waits are cancelled, holders release.
+    /// Stop acquiring: cancel waits and release holds.
     pub drain: CancellationToken,
-    /// Begin no new cycle, and complete the current one.
+    /// Complete the current cycle and begin no new one.
     pub last_turns: CancellationToken,
     pub close: CancellationToken,
-    /// Stop at once, whatever is in progress.
+    /// Stop immediately.
     pub abort: CancellationToken,
 }
 
@@ -72,11 +72,11 @@ pub struct FirstDone {
     pub acquired: u64,
 }
 
-/// Counters and flags from the contenders for the conductor.
+/// Counters and flags that the contenders set for the conductor.
 #[derive(Debug, Default)]
 pub struct Board {
     pub connected: AtomicUsize,
-    /// Contenders that could not open a session.
+    /// Number of contenders that could not open a session.
     pub unconnected: AtomicUsize,
     pub finished: AtomicUsize,
     pub acquired: AtomicU64,
@@ -84,23 +84,20 @@ pub struct Board {
     /// Longest negotiated session timeout, in milliseconds.
     pub negotiated_ms: AtomicU64,
     pub acquired_before: AtomicU64,
-    /// Time at which the first contender reached its number of acquisitions, and the total of all contenders at that
-    /// time.
+    /// Time at which the first contender reached its number of acquisitions, and the total at that time.
     pub first_done: OnceLock<FirstDone>,
-    /// Longest time so far for which the lock was free and a contender waited for it.
+    /// Longest time so far for which the lock was free while a contender waited for it.
     pub standstill_us: AtomicU64,
     pub standstill_began: AtomicU64,
-    /// Signs seen in long outages.
+    /// Signs found in long outages.
     pub signs: Mutex<BTreeSet<String>>,
-    /// Reads by which the suite inspected the lock during outages. The servers count them, although the lock did not
-    /// request them.
+    /// Number of the suite's own reads during outages, which the servers' counts include.
     pub looked: AtomicU64,
-    /// Inspections in progress. While there are any, the servers' count of the suite's reads is unknown.
+    /// Number of searches in progress. While there are any, the number of the suite's own reads is unknown.
     pub looking: AtomicU64,
     /// First breach of the protocol by a server.
     pub breach: OnceLock<String>,
-    /// Times at which contenders noticed that a connection was gone or a session had ended, in trials that keep
-    /// evidence.
+    /// Times at which contenders noticed lost connections or ended sessions, in trials that keep evidence.
     pub losses: Mutex<Vec<(Stamp, history::SessionState)>>,
 }
 
@@ -115,11 +112,11 @@ pub struct Shared {
     /// Share of the contenders, arrivals and faults that this worker executes.
     pub slice: Slice,
     pub entry: Entry,
-    /// Processes of other programs that take the locks, if there are any.
+    /// Drivers of the locks, if the locks are not the suite's own.
     pub drivers: Drivers,
-    /// Targets of sessions: a separate one for each contender, or one for all.
+    /// Targets of sessions: one per contender, or one for all.
     targets: Vec<Target>,
-    /// Counter of the lock's traffic, if there is one, and the target that bypasses it.
+    /// Counter of the lock's traffic, if any, and the target that bypasses it.
     pub wire: Option<(Arc<Wire>, Target)>,
     pub opening: tokio::sync::Semaphore,
     pub kind: LockKind,
@@ -134,21 +131,21 @@ pub struct Shared {
     pub series: SlotSeries,
     pub open: Option<Arrivals>,
     pub keeps_history: bool,
-    /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
+    /// Whether the servers' logs can be read, which contain the ensemble's order of holders.
     pub reads_logs: bool,
     pub gaps: Gaps,
     pub overlaps: Overlaps,
-    /// Rate limiter of the load's cycles, if there is one.
+    /// Rate limiter of the load's cycles, if any.
     pub throttle: Option<Arc<Throttle>>,
 }
 
 /// Maximum time in which contenders begin new cycles in a counting trial.
 pub const COUNTING_LASTS: Duration = Duration::from_secs(2);
-/// Time for completing these cycles afterwards.
+/// Time for completing the last cycles of a counting trial.
 pub const LAST_TURNS: Duration = Duration::from_secs(3);
 
-/// Number of sessions opened simultaneously. A server accepts connections one after the other, and a thousand
-/// at once would only queue there, against their own connection timeout.
+/// Number of sessions opened at once. A server accepts connections one by one, so a thousand at once would
+/// only queue until they time out.
 const OPENING_AT_ONCE: usize = 64;
 
 fn kind_of(entry: &Entry, params: &Params) -> LockKind {
@@ -215,9 +212,9 @@ impl Shared {
     }
 
     /// Determines whether the servers' logs can be read: only those of the suite's own servers, and on other
-    /// hosts only if evidence is kept for each hold.
+    /// hosts only if evidence is kept.
     pub fn with_logs(self, own: Option<&dyn zklockbench_ensemble::Processes>) -> Self {
-        // The servers' logs contain nothing about another system's lock.
+        // The servers' logs contain nothing about another system's locks.
         let own = own.filter(|_| self.entry.card.other_system().is_none());
         let reads_logs =
             own.is_some_and(|own| own.logs_at_hand().is_some() || (own.has_logs() && self.keeps_evidence()));
@@ -236,18 +233,17 @@ impl Shared {
         !self.spec.faults.is_empty()
     }
 
-    /// Whether holds of this worker are ordered relative to others' by the ensemble's transactions.
+    /// Whether transactions order this worker's holds relative to other workers' holds.
     pub fn orders_holds(&self) -> bool {
         self.slice.is_part() && self.keeps_history
     }
 
-    /// Whether each hold is recorded with evidence: its session, its writes, and the transaction as of which it was
-    /// found.
+    /// Whether evidence is kept for each hold: its session, its writes, and the transaction that found it.
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
     }
 
-    /// Lock in use by a contender: always the same, unless arrivals choose it.
+    /// Lock that a contender uses; it changes only if arrivals choose it.
     pub fn lock_of(&self, contender: usize) -> usize {
         self.controls[contender].lock()
     }
@@ -260,8 +256,8 @@ impl Shared {
         self.drivers.of_contender(contender)
     }
 
-    /// Target of a contender's session of the suite. Next to a driver's session, it is not part of the lock
-    /// and is not counted.
+    /// Target of a contender's own session. With a driver, this session is not part of the lock and bypasses
+    /// the counter.
     pub fn own_target_of(&self, contender: usize) -> &Target {
         let direct =
             self.wire.as_ref().filter(|_| self.driver_of(contender).is_some()).map(|(_, direct)| direct);
@@ -305,18 +301,18 @@ impl Shared {
             .fold(FencingCounts::default(), |sum, lock_state| sum + lock_state.fence.counts())
     }
 
-    /// Time by which sessions outlast the scenario's timeout, because servers have a minimum, and some drivers use
-    /// their own.
+    /// Time by which sessions outlast the scenario's timeout, because servers or drivers chose a longer
+    /// timeout.
     pub fn sessions_outlast(&self) -> Duration {
         self.negotiated().saturating_sub(self.spec.session_timeout)
     }
 
-    /// Longest negotiated session timeout; zero before the first.
+    /// Longest negotiated session timeout; zero before the first session.
     pub fn negotiated(&self) -> Duration {
         Duration::from_millis(self.board.negotiated_ms.load(Ordering::Acquire))
     }
 
-    /// Waiting times at the end of the trial, for the negotiated timeouts.
+    /// Time limits at the end of the trial, extended by the negotiated session timeouts.
     pub fn settling(&self) -> Settling {
         self.spec.settling.and_for(self.sessions_outlast())
     }
@@ -326,14 +322,14 @@ impl Shared {
     }
 }
 
-/// One contender, as seen by faults and the conductor.
+/// Controls and visible state of one contender, for faults and the conductor.
 #[derive(Debug, Default)]
 pub struct Control {
-    /// Gate in front of all work of the contender.
+    /// Gate for all work of the contender.
     pub gate: Arc<Gate>,
     pub admission: Arc<Admission>,
     pub clock: DeadlineClock,
-    /// Orders to die in the middle of an activity, and to return as a new process.
+    /// Orders to die during an activity and to return as a new process.
     pub crashes: Arc<CrashOrders>,
     waits_since: AtomicU64,
     /// Time of the last grant by a driver; 0 before the first.
@@ -345,10 +341,10 @@ pub struct Control {
     closings: Mutex<BTreeMap<i64, Closing>>,
 }
 
-/// Progress of closing another contender's session.
+/// Progress of closing a contender's session by a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// The end was requested: the session may end at any moment, or never.
+    /// The close was requested: the session may end at any moment, or never.
     Begun,
     /// A server has confirmed that the session is over.
     Answered,
@@ -413,8 +409,8 @@ impl Control {
     }
 }
 
-/// Follows a session until it is over, and passes on its changes with their times. A session that its
-/// contender closes has not ended behind its back.
+/// Follows a session until its end, and passes on its state changes with their times. A session closed by its
+/// own contender is not reported as expired.
 pub fn follow(session: &Session, note: impl Fn(Stamp, history::SessionState) + 'static) {
     let mut states = session.states();
     let following = async move {

@@ -6,7 +6,7 @@ use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::{Measure, ThreadRecorder};
 use zklockbench_scenario::TrialSpec;
 
-/// Smallest tolerance of a timeout: a lock needs some requests to leave its queue.
+/// Minimum tolerance: a lock needs some requests to leave its queue.
 const AT_LEAST: Duration = Duration::from_millis(100);
 /// Tolerance of a try, which consists only of requests.
 const OF_TRIES: Duration = Duration::from_secs(1);
@@ -15,11 +15,11 @@ fn tolerance(timeout: Duration) -> Duration {
     if timeout.is_zero() { OF_TRIES } else { (timeout / 10).max(AT_LEAST) }
 }
 
-/// Records by how much a call outlived the acquire timeout, if by more than the tolerance. A call that lasts beyond the measured
-/// phase counts up to its end.
+/// Records by how much a call outlived the acquire timeout, if by more than the tolerance. A call that
+/// outlasts the measured phase counts up to the end of the phase.
 pub fn check(spec: &TrialSpec, recorder: &mut ThreadRecorder, measure: Measure, called: Stamp, ended: Stamp) {
     let Some(timeout) = spec.acquire_timeout else { return };
-    // A release has no time limit of its own.
+    // The release after a try has no time limit.
     if measure == Measure::ReleaseOverrun && timeout.is_zero() {
         return;
     }
@@ -36,7 +36,7 @@ mod tests {
     use zklockbench_core::measure::Window;
     use zklockbench_scenario::{TrialPlan, parse};
 
-    /// Overruns of a call that took this long with that timeout, in microseconds.
+    /// Overrun in microseconds of a call that took this long with this timeout.
     fn overrun(timeout: &str, took_ms: u64, measure: Measure) -> Option<u64> {
         let text = format!(
             "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\nacquire_timeout = \"{timeout}\"\n"

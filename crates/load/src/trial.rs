@@ -1,5 +1,5 @@
-//! One trial from its first session to its last: its sessions, measurements around its load, and the meetings
-//! of several workers. The load itself is in `phases`, and the trial's record in `outcome`.
+//! One trial from its first session to its last: its sessions, the measurements around its load, and the
+//! meetings of several workers. `phases` contains the load, and `outcome` the trial's record.
 
 #![expect(clippy::disallowed_methods, reason = "the start time of a trial is only a label")]
 
@@ -37,32 +37,31 @@ use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, ServerCoun
 use zklockbench_scenario::{Load, Stop, TrialSpec};
 use zklockbench_zk::{Target, reach, sessions_not_resumed};
 
-/// Minimum time for a drain before everything still in progress is aborted; longer if a contender may wait
-/// for a reply that never comes.
+/// Minimum time limit of a drain. It is longer if a contender may wait for a reply that never arrives.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
-/// Time for a contender whose session is over to notice it after it reconnects.
+/// Time for a contender to notice the end of its session after it reconnects.
 const SESSION_ENDS: Duration = Duration::from_secs(5);
-/// Time in which the servers must open a session for checks around a load.
+/// Time limit for opening a session for checks around a load.
 const SESSION_WITHIN: Duration = Duration::from_secs(5);
-/// The same after faults, from which they may still be recovering.
+/// The same limit after faults, from which servers may still be recovering.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(15);
 /// Time without service after which a single server that has ended counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
-/// The same if there are others, which may be electing a leader.
+/// The same limit with several servers, which may be electing a leader.
 const ELECTED_WITHIN: Duration = Duration::from_secs(10);
 /// Time for a generator thread to return its record after an abort.
 const ABORT_AT_MOST: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
 const TICK: Duration = Duration::from_millis(200);
-/// Maximum time between the workers' starts, as a share of the shortest phase.
+/// Maximum spread of the workers' starts, as a share of the shortest phase.
 const SPREAD_AT_MOST: f64 = 0.1;
 
 /// Runs one trial. An interrupt or a lost ensemble ends it early; its record then contains the measurements
-/// so far and is marked partial.
+/// so far and is marked as partial.
 ///
 /// # Errors
-/// The trial could not begin: the ensemble refuses its nodes, or no session could be opened.
+/// The trial could not begin: the ensemble rejects its nodes, or no session could be opened.
 pub async fn run_trial(
     environment: &Environment,
     spec: &TrialSpec,
@@ -73,8 +72,8 @@ pub async fn run_trial(
     run(environment, spec, entry, interrupt, sink, None).await
 }
 
-/// Like [`run_trial`], optionally with a wire that counts the lock's traffic. In that case, contenders
-/// complete the cycles that they have begun. The wire comes with the target that bypasses it.
+/// Like [`run_trial`], optionally with a wire that counts the lock's traffic, and the target that bypasses
+/// it. Contenders then complete the cycles that they have begun.
 pub(super) async fn run(
     environment: &Environment,
     spec: &TrialSpec,
@@ -114,8 +113,8 @@ pub(super) async fn run(
     Ok(trial)
 }
 
-/// Meetings of a run's workers in each trial, and their stamp: all workers have their sessions, so that the load may begin; it
-/// began; all work has ended.
+/// Names of the workers' meetings in each trial (all sessions are open; all work has ended), and of the
+/// timestamp of the load's start.
 const CONNECTED: &str = "connected";
 const STARTED: &str = "started";
 const DRAINED: &str = "drained";
@@ -130,25 +129,25 @@ struct Conductor<'a> {
     interrupt: &'a CancellationToken,
     sink: Sink<'a>,
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
-    /// Generator threads that returned no record.
+    /// Number of generator threads that returned no record.
     missing_threads: usize,
     /// Keeper of the contenders' notes, until its data are taken.
     keeper: Option<Keeper>,
     started_at: SystemTime,
-    /// `started_at` by the process clock.
+    /// `started_at` on the process clock.
     began: Stamp,
     wall: WallClock,
     phases: Vec<Phase>,
     /// Set if some contenders had no session; the others were still measured.
     too_few: Option<CutShort>,
     cut_short: Option<CutShort>,
-    /// Elections observed from the start of the load to its end.
+    /// Elections observed during the load.
     elections: Elections,
     faults: Vec<FaultRecord>,
     stuck: Vec<Stuck>,
-    /// Number of sessions that were not resumed before the trial.
+    /// Number of sessions that were not resumed before this trial.
     not_resumed_before: u64,
-    /// Whether a session for checks was refused.
+    /// Whether a session for checks could not be opened.
     lacked_session: bool,
 }
 
@@ -163,7 +162,7 @@ struct ObservedLoad {
     near_end: Vec<NearEnd>,
     /// Time between the workers' starts, if this worker determines it.
     spread: Option<Result<Duration, String>>,
-    /// Requests of the workers' meetings to the servers during the load.
+    /// Requests of the workers' meetings during the load.
     met: Option<Beside>,
 }
 
@@ -229,8 +228,8 @@ impl<'a> Conductor<'a> {
         Ok(self.record(connect_us, observed, threads).await)
     }
 
-    /// The load, with the servers' counters read before and after it. With several workers, all begin after
-    /// the first reading, and none closes its sessions before the second.
+    /// Runs the load, and reads the servers' counters before and after it. All workers begin after the first
+    /// reading and keep their sessions until the second.
     async fn observe_load(&mut self) -> ObservedLoad {
         let (environment, servers) = (self.environment, self.environment.observed_servers());
         let namespace = &environment.namespace;
@@ -242,10 +241,10 @@ impl<'a> Conductor<'a> {
             Some(client) => orphans::before(client, environment.workspace.root()).await,
             None => None,
         };
-        // Its end is not part of the load.
+        // The end of this session is not part of the load.
         drop(session);
         let meeting = self.come_to(CONNECTED).await;
-        // Earlier requests are not in the servers' counts from here on.
+        // Discards the requests so far, which precede the first reading.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let before = accounting::read_at_rest(servers, namespace);
         let (before, elections, serving) =
@@ -273,7 +272,7 @@ impl<'a> Conductor<'a> {
         ObservedLoad { loaded, given_up, before, after, orphans, nodes_left, near_end, spread, met }
     }
 
-    /// The load from start to end, and the time at which waits were abandoned.
+    /// Runs the load from start to end. Also returns the time at which waits were abandoned.
     async fn load_and_drain(&mut self) -> (Loaded, Stamp) {
         let shared = Arc::clone(&self.shared);
         let loading = async {
@@ -299,7 +298,7 @@ impl<'a> Conductor<'a> {
         met
     }
 
-    /// Continues from a meeting with the other workers; if one is missing, the trial is cut short.
+    /// Continues when all workers have reached the meeting; cuts the trial short if one is missing.
     async fn go_on_from(&mut self, meeting: Option<Meeting<'a>>) {
         let Some(meeting) = meeting else { return };
         match self.interrupt.run_until_cancelled(meeting.release()).await {
@@ -309,8 +308,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Time between the workers' starts on the leading server's clock; `None` with a single worker, or if
-    /// another worker determines it.
+    /// Spread of the workers' starts on the leading server's clock, if this worker determines it.
     async fn start_spread(&self) -> Option<Result<Duration, String>> {
         let rendezvous = self.environment.rendezvous.as_ref().filter(|one| one.slice.leads())?;
         if self.cut_short.is_some() {
@@ -319,7 +317,7 @@ impl<'a> Conductor<'a> {
         Some(rendezvous.spread(&meeting(self.shared.spec.index, STARTED)).await)
     }
 
-    /// Reason why the workers' parts do not form one load.
+    /// Reason why the workers' starts are too far apart to form one load; `None` if they are not.
     fn too_far_apart(&self, spread: &Result<Duration, String>) -> Option<String> {
         let spread = match spread {
             Ok(spread) => *spread,
@@ -329,7 +327,7 @@ impl<'a> Conductor<'a> {
         (spread > shortest.mul_f64(SPREAD_AT_MOST)).then(|| {
             format!(
                 "the workers began {} apart, which is more than {:.0} % of the shortest phase ({}); use longer phases, or \
-                 hosts that are not as busy",
+                 less busy hosts",
                 humantime::format_duration(spread),
                 100.0 * SPREAD_AT_MOST,
                 humantime::format_duration(shortest)
@@ -337,12 +335,12 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// Records what cuts the trial short, unless something already has.
+    /// Records why the trial is cut short, unless a reason is already recorded.
     fn cut_short(&mut self, cause: Cause, why: impl Into<String>) {
         self.cut_short.get_or_insert_with(|| CutShort { cause, why: why.into() });
     }
 
-    /// Waits until every contender has a session. Returns the time in microseconds.
+    /// Waits until every contender has a session or failed to open one. Returns the time in microseconds.
     async fn connect(&mut self) -> Result<u64, Error> {
         let begin = self.phase_begins("connect", None);
         let shared = Arc::clone(&self.shared);
@@ -387,7 +385,7 @@ impl<'a> Conductor<'a> {
         Ok(took)
     }
 
-    /// Whether this worker looks for leftovers on the servers, which other systems' locks do not use.
+    /// Whether this worker searches for leftover nodes, which other systems' locks do not create.
     fn looks_for_orphans(&self) -> bool {
         self.shared.slice.leads() && self.shared.entry.card.other_system().is_none()
     }
@@ -403,12 +401,12 @@ impl<'a> Conductor<'a> {
         is_ended && self.looks_for_orphans()
     }
 
-    /// Whether counters are far from their end: those of the suite's fresh servers, unless a fault advances them.
+    /// Whether no counter can be near its end: the servers are fresh, and no fault advances their counters.
     fn has_fresh_counters(&self) -> bool {
         self.environment.local.is_some() && !self.shared.has_faults()
     }
 
-    /// A session for checks around the load. Its absence is reported once.
+    /// A session for checks around the load. Only the first failure is reported.
     async fn session_for_checks(&mut self) -> Option<Client> {
         let within = if self.shared.has_faults() { RECOVERS_WITHIN } else { SESSION_WITHIN };
         match self.environment.workspace.session_for_checks(within).await {
@@ -423,7 +421,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Reports servers that served before the load and do not any more, unless faults explain it.
+    /// Warns of servers that served before the load but no longer do, unless faults explain it.
     async fn report_lost_servers(&self, serving: &[String]) {
         if self.shared.has_faults() || self.is_lost() {
             return;
@@ -449,7 +447,7 @@ impl<'a> Conductor<'a> {
         if self.has_fresh_counters() { Vec::new() } else { counters::of_trial(&self.shared, client).await }
     }
 
-    /// Runs work unless the user interrupts or the ensemble is lost.
+    /// Runs work unless the user interrupts it, or the trial is cut short.
     async fn until_cut_short(&mut self, work: impl Future<Output = ()>) {
         let Environment { target, servers, .. } = self.environment;
         let (cause, why) = tokio::select! {
@@ -464,7 +462,7 @@ impl<'a> Conductor<'a> {
         self.cut_short(cause, why);
     }
 
-    /// Ends the load: waiters are cancelled, holders release, no contender acquires any more.
+    /// Ends the load: cancels waits, releases holds, and stops all acquires.
     async fn drain(&mut self) {
         let begin = self.phase_begins("drain", None);
         let shared = Arc::clone(&self.shared);
@@ -500,14 +498,14 @@ impl<'a> Conductor<'a> {
         self.phase_ended("drain", begin);
     }
 
-    /// A server that has expired a session elsewhere may leave its connection open without answering. The
-    /// client then notices after its session timeout, which a driver's client may choose itself (`cli_mt`: 30
-    /// s).
+    /// Time limit of a drain. A server that has expired a session elsewhere may leave the connection open
+    /// without answering. The client then waits for its session timeout, which a driver may choose (`cli_mt`:
+    /// 30 s).
     fn drain_at_most(&self) -> Duration {
         DRAIN_AT_LEAST.max(self.shared.negotiated() + SESSION_ENDS)
     }
 
-    /// Lets contenders complete the cycles that they have begun, for some time.
+    /// Gives contenders some time to complete the cycles that they have begun.
     async fn end_turns(&self) {
         self.shared.signals.last_turns.cancel();
         let bounded = tokio::time::timeout(LAST_TURNS, all_finished(&self.shared));
@@ -554,8 +552,7 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Collects the records of the threads that end by themselves, or soon after the abort that follows. A thread that
-/// hangs or panicked returns none.
+/// Collects the records of the threads that end in time or soon after an abort; other threads return none.
 async fn collect<R>(
     threads: &mut Vec<oneshot::Receiver<R>>,
     abort: &CancellationToken,
@@ -584,8 +581,8 @@ async fn all_finished(shared: &Shared) {
     }
 }
 
-/// Returns when no server has accepted a connection for as long as a session lives: no contender can still hold a lock.
-/// A server that returns sooner is tolerated.
+/// Returns when no server has accepted a connection for a session's lifetime, so that no contender can still
+/// hold a lock. Shorter absences are tolerated.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let lives = shared.spec.session_timeout.max(shared.negotiated());
@@ -605,8 +602,8 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     }
 }
 
-/// Returns when servers that the run started have ended by themselves, and none has served since. With faults,
-/// [`ensemble_lost`] waits for what they break to heal.
+/// Returns when servers started by the run have ended unexpectedly, and none has served since. Never returns
+/// with faults, for which [`ensemble_lost`] allows time to heal.
 async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
     let Some(local) = environment.local.as_ref().filter(|_| !shared.has_faults()) else {
         return std::future::pending().await;
@@ -620,7 +617,7 @@ async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
     format!("the ensemble was lost: {}", ended.await)
 }
 
-/// What `look` finds, once it has found something each time for that long.
+/// Polls `look` until it has returned `Some` for this long without interruption.
 async fn lasting<T>(patience: Duration, look: impl AsyncFn() -> Option<T>) -> T {
     let mut since: Option<Stamp> = None;
     loop {
@@ -653,7 +650,7 @@ async fn tick(shared: &Shared, sink: Sink<'_>) {
     }
 }
 
-/// Capacity of the timeline in seconds; a phase ended by acquisitions gets a generous guess.
+/// Length of the timeline in seconds; generous if acquisitions end the phase.
 fn expected_seconds(spec: &TrialSpec) -> usize {
     let guess = spec.stop.lasts().unwrap_or(Duration::from_secs(3_600));
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
@@ -669,7 +666,7 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
     started.map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
 }
 
-/// Shortest phase with a known length; `None` if acquisitions end the only one.
+/// Shortest phase of known length; `None` if there is none.
 fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
     let measured = spec.stop.lasts().unwrap_or_default();
     [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]

@@ -1,4 +1,4 @@
-//! Time for which a lock was free, wanted and not acquired. Acquires that end without the lock count, too, so that timeouts do
+//! Time for which a lock was free, wanted and not acquired. Failed acquires count, too, so that timeouts do
 //! not hide a lock that serves no contender.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use zklockbench_core::clock::Stamp;
 
 #[derive(Debug, Default)]
 pub struct UnservedTime {
-    /// Stamp of the latest acquisition.
+    /// Time of the latest acquisition.
     acquired: AtomicU64,
-    /// Stamp at which the last holder left.
+    /// Time at which the last holder left.
     freed: AtomicU64,
-    /// Stamp up to which ended waits have been added up.
+    /// Time up to which ended waits have been counted.
     counted: AtomicU64,
-    /// Total from waits that have ended since the latest acquisition.
+    /// Total of the waits that have ended since the latest acquisition.
     total_us: AtomicU64,
     is_used_up: AtomicBool,
 }
@@ -28,14 +28,14 @@ impl UnservedTime {
         self.freed.fetch_max(at, Ordering::AcqRel);
     }
 
-    /// Records a wait for the free lock that ended without it.
+    /// Records a wait for the free lock that ended without the lock.
     pub fn gave_up(&self, called: Stamp, at: Stamp) {
         let from = self.free_from(called);
         self.counted.fetch_max(at, Ordering::AcqRel);
         self.total_us.fetch_add(at.saturating_sub(from), Ordering::AcqRel);
     }
 
-    /// Records that no acquire can succeed any more. An error reports this to contenders, so none waits.
+    /// Records that no acquire can succeed any more. Contenders get an error, so none waits.
     pub fn used_up(&self) {
         self.is_used_up.store(true, Ordering::Release);
     }
@@ -44,7 +44,7 @@ impl UnservedTime {
         self.is_used_up.load(Ordering::Acquire)
     }
 
-    /// Time from which a wait counts: only while the lock was free, and each moment once.
+    /// Time from which a wait counts: only while the lock was free, and without time already counted.
     fn free_from(&self, called: Stamp) -> Stamp {
         let [acquired, freed, counted] =
             [&self.acquired, &self.freed, &self.counted].map(|stamp| stamp.load(Ordering::Acquire));
@@ -55,8 +55,8 @@ impl UnservedTime {
         self.acquired.load(Ordering::Acquire) > mark
     }
 
-    /// Time for which the free lock has been wanted and not acquired. `waiting_since` is the start of the
-    /// longest current wait.
+    /// Time in microseconds for which the free lock has been wanted and not acquired. `waiting_since`: start
+    /// of the longest current wait.
     pub fn until(&self, waiting_since: Option<Stamp>, now: Stamp) -> u64 {
         if self.is_used_up() {
             return 0;
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn waits_that_time_out_add_up_while_the_lock_is_free() {
         let unserved = released_at_20();
-        // A wait that began during the hold, one that overlaps it, and one after a pause
+        // Waits that began during the hold, during the first wait, and after a pause
         for (called, ended) in [(5, 40), (30, 60), (100, 140)] {
             unserved.gave_up(called, ended);
         }

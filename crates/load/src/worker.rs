@@ -1,7 +1,6 @@
-//! A generator thread: its runtime, its contenders, its recorder.
+//! A generator thread, with its runtime, its contenders and its recorder.
 //!
-//! Each thread runs its contenders and their sessions on its own runtime. A reply is read, decoded and passed
-//! to its contender on the same thread, and all measurements go to a recorder that no other thread sees.
+//! A reply is read, decoded and passed to its contender on the same thread, which also has its own recorder.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,13 +32,13 @@ pub struct Share {
 
 pub struct ThreadRecord {
     pub part: Part,
-    /// Notes for the trial's judge that could not be stored.
+    /// Number of notes for the judge that could not be stored.
     pub lost: u64,
     /// Times during which servers were not kept awake.
     pub unread: Vec<Unread>,
 }
 
-/// Starts a thread for its share of contenders. It returns its record when all have ended or the trial is aborted.
+/// Starts a thread for its share of contenders. It sends its record when all have ended, or after an abort.
 pub fn spawn(
     shared: Arc<Shared>,
     share: Share,
@@ -67,7 +66,7 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     let keep = |server| runtime::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
     let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
     let abort = shared.signals.abort.clone();
-    // A separate task: a future awaited here would be polled at every event of this thread.
+    // A separate task, because a future awaited here would be polled at every event of this thread.
     let all = runtime::spawn_local(async move {
         abort.run_until_cancelled(async { (join_all(contenders).await, join_all(awake).await).1 }).await
     });

@@ -1,5 +1,4 @@
-//! The only part of the ensemble's tree that the suite changes, `/zklockbench/<run id>`, and leftovers of
-//! killed runs there.
+//! The suite's nodes on an ensemble, below `/zklockbench/<run id>`, and leftovers of killed runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,36 +17,33 @@ use zklockbench_scenario::Slice;
 use zklockbench_zk::throttle::Throttle;
 use zklockbench_zk::{CaughtUp, Failure, Target, reach, why_not_counting};
 
-/// Top-level node of all nodes of the suite. There is only one for all runs, because servers keep metrics for each
-/// top-level node forever.
+/// Top-level node of all runs: servers keep metrics for each top-level node forever.
 pub const TOP: &str = "/zklockbench";
 
-/// Top-level node of the workers' meetings. It is separate from that of the locks, so that the servers' count
-/// of requests by top-level node distinguishes the two.
+/// Top-level node of the workers' meetings, separate from [`TOP`] because servers count requests by it.
 pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 
-/// Number of simultaneous requests when many nodes are created or removed: the servers write their
-/// transactions together.
+/// Number of concurrent requests when many nodes are created or removed; servers write them in batches.
 pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
-/// Enough for a running election. With the checks before it and the diagnosis, an error takes less than 10 s.
+/// Long enough for an election. With the checks before it and the diagnosis, an error takes less than 10 s.
 const FIRST_CONTACT: Duration = Duration::from_secs(6);
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
-/// Data of a run's root if an ephemeral node below it shows whether the run is alive.
+/// Data of a run's root once an ephemeral node below it shows that the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
-/// Data of a run's root before that, which distinguish it from other clients' nodes.
+/// Data of a run's root before the run shows life, to distinguish it from other clients' nodes.
 const MADE: &[u8] = b"made by zklockbench";
 const ALIVE: &str = "alive";
 /// Directory for measuring the ensemble's floor.
 pub const FLOOR: &str = "floor";
 /// Directory for checking whether locks may join by count.
 const COUNTING: &str = "counting";
-/// Session timeout: the time for which a run counts as alive after its process has ended.
+/// Session timeout: how long a run counts as alive after its process has ended.
 const LIFE_SESSION: Duration = Duration::from_secs(10);
 
-/// Shows the ensemble that a run is alive, until it is dropped.
+/// Shows other clients that a run is alive, until dropped.
 #[derive(Debug)]
 pub struct SignOfLife {
     task: JoinHandle<()>,
@@ -61,16 +57,16 @@ impl Drop for SignOfLife {
     }
 }
 
-/// Session of the sign of life, if there is one.
+/// Session of the sign of life, if it is open.
 type LifeSession = Arc<Mutex<Option<Client>>>;
 
 #[derive(Debug, Clone)]
 pub struct Workspace {
     target: Target,
     root: String,
-    /// Result of the check for joining by count, after its first use.
+    /// Result of the check for joining by count, once it has run.
     counts: Arc<OnceCell<Option<String>>>,
-    /// Rate limiter of the requests, if there is one.
+    /// Rate limiter of the requests, if any.
     throttle: Option<Arc<Throttle>>,
     life: LifeSession,
 }
@@ -97,8 +93,8 @@ impl Workspace {
         }
     }
 
-    /// Shows other users of the ensemble that the run is alive, by an ephemeral node in a separate session. This
-    /// distinguishes the leftovers of a killed run from a run between two trials.
+    /// Shows other clients that the run is alive, by an ephemeral node in a separate session. This
+    /// distinguishes a run between two trials from the leftovers of a killed run.
     pub async fn show_life(&self) -> Result<SignOfLife, Error> {
         let client = self.alive().await?;
         let marked = client.set_data(&self.root, SHOWS_LIFE, None).await;
@@ -107,7 +103,7 @@ impl Workspace {
         Ok(SignOfLife { task, session: Arc::clone(&self.life) })
     }
 
-    /// Restores the sign of life whenever the ensemble was away for longer than a session lasts.
+    /// Restores the sign of life whenever its session has expired.
     async fn stay_alive(self, mut client: Client) {
         const BETWEEN: Duration = Duration::from_secs(1);
         loop {
@@ -123,7 +119,7 @@ impl Workspace {
         }
     }
 
-    /// A session with an ephemeral node.
+    /// Opens a session with an ephemeral node below the run's root.
     async fn alive(&self) -> Result<Client, Error> {
         let (client, path) = (open_for(&self.target, LIFE_SESSION).await?, format!("{}/{ALIVE}", self.root));
         let made = client.create(&path, &[], &CreateMode::Ephemeral.with_acls(self.acls(&path))).await;
@@ -131,8 +127,8 @@ impl Workspace {
         Ok(client)
     }
 
-    /// A session for checks before or after a load: that of the sign of life, or else a new one. Servers may have reached
-    /// their limit of connections, or be gone, so a new one has a short deadline.
+    /// A session for checks before or after a load: the session of the sign of life, or else a new one. The
+    /// deadline is short, because servers may be gone or at their connection limit.
     pub(super) async fn session_for_checks(&self, within: Duration) -> Result<Client, String> {
         let alive = locked(&self.life).clone();
         if let Some(alive) = alive.filter(|client| client.state() == SessionState::SyncConnected) {
@@ -175,7 +171,7 @@ impl Workspace {
             std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/{LOCK}{lock}")));
         let witnesses = (0..locks).filter(|_| slice.is_part()).map(|lock| format!("{root}/{WITNESS}{lock}"));
         let mut paths = paths.chain(witnesses);
-        // The first is the parent of all others.
+        // The first path is the parent of all others.
         if let Some(root) = paths.next() {
             self.make_at(&client, root).await?;
         }
@@ -185,7 +181,7 @@ impl Workspace {
         Ok(root)
     }
 
-    /// Creates a node that does not belong to a trial; returns its path. [`Workspace::clear`] removes it.
+    /// Creates a node outside the trials; returns its path. [`Workspace::clear`] removes it.
     pub async fn place(&self, name: &str) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let path = format!("{}/{name}", self.root);
@@ -193,22 +189,21 @@ impl Workspace {
         Ok(path)
     }
 
-    /// Counters near their end among the chroot, the suite's top-level node and the run's own directories.
+    /// Counters near their end in the chroot and the run's directories.
     pub async fn counters_near_end(&self) -> Vec<NearEnd> {
         let Ok(client) = open(&self.target).await else { return Vec::new() };
         let Ok(now) = CaughtUp::with(&client).await else { return Vec::new() };
         [near_end(now, "/").await, near_end(now, &self.root).await].concat()
     }
 
-    /// Checks that the ensemble's replies contain what a lock that joins by count relies on. The ensemble is
-    /// only checked once.
+    /// Checks, once per run, that the ensemble's replies contain what a lock that joins by count needs.
     pub async fn check_counting(&self, strategy: &str) -> Result<(), Error> {
         let why = self.counts.get_or_try_init(async || self.try_counting().await).await?;
         why.as_ref().map_or(Ok(()), |why| {
             Err(Error::environment(format!(
-                "{strategy} can't be used on {}: {why}. It joins a queue by one multi that creates a node and sets the \
-                 directory's data, and has to find the directory's stat at that transaction in the reply, as ZooKeeper's \
-                 servers report it. Leave it out, or use join = \"create\"",
+                "{strategy} cannot be used on {}: {why}. It joins a queue by a multi that creates a node and sets the \
+                 directory's data, and the reply must contain the directory's stat at that transaction. Omit the strategy, \
+                 or use join = \"create\"",
                 self.target.connect
             )))
         })
@@ -252,11 +247,11 @@ impl Workspace {
 
 fn missing_chroot(target: &Target, remedy: &str) -> Error {
     let (servers, chroot) = target.parts();
-    Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or drop it"))
+    Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or omit it"))
 }
 
-/// Creates the chroot of a connect string, and missing nodes above it. Existing nodes are unchanged; created nodes
-/// remain after the run, and any client may use them.
+/// Creates the chroot of a connect string and missing nodes above it. Existing nodes are unchanged; created
+/// nodes remain after the run and are open to all clients.
 pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     let (servers, chroot) = target.parts();
     let above = Target { connect: servers.to_owned(), access: target.access.clone() };
@@ -282,7 +277,7 @@ pub(super) async fn ensure(client: &Client, target: &Target, path: &str, data: &
     }
 }
 
-/// Whether a node exists at this moment.
+/// Whether a node exists once the server has caught up.
 pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, ClientError> {
     Ok(CaughtUp::with(client).await?.stat(path).await?.is_some())
 }
@@ -309,7 +304,7 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
     Error::environment(format!("cannot {what} {path} on {}: {failure}{help}", target.connect))
 }
 
-/// Removes a run's root and all below it, and the top-level node if no other run is using it.
+/// Removes a run's root and all nodes below it, and the top-level node if it is then empty.
 async fn remove_run(target: &Target, root: &str, throttle: Option<&Throttle>) -> Result<(), Error> {
     let client = open(target).await?;
     remove_tree(&client, root, throttle).await.map_err(|error| refused(target, "delete", root, error))?;
@@ -335,8 +330,7 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
     opened(target, target.client(session), CONNECT_DEADLINE).await
 }
 
-/// Opens a session with the timeout of a trial's sessions, as the first contact with an ensemble; returns the timeout that the
-/// servers grant.
+/// Opens a session with a trial's timeout, as the first contact. Returns the timeout that servers grant.
 pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duration, Error> {
     let opening = async {
         loop {
@@ -350,7 +344,7 @@ pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duratio
     Ok(opened(target, opening, FIRST_CONTACT).await?.session_timeout())
 }
 
-/// The session, or why there is none.
+/// Waits for a session; the error names the cause.
 async fn opened(
     target: &Target,
     opening: impl Future<Output = Result<Client, Failure>>,
@@ -373,7 +367,7 @@ async fn opened(
     failed(format!("{why}. {seen}"))
 }
 
-/// Waits until TLS has failed with every server; the client library would retry until its deadline.
+/// Waits until TLS has failed with every server, because the client library would retry until its deadline.
 async fn no_tls(target: &Target) -> String {
     const PATIENCE: Duration = Duration::from_secs(2);
     tokio::time::sleep(PATIENCE).await;
@@ -383,14 +377,14 @@ async fn no_tls(target: &Target) -> String {
     }
 }
 
-/// Waits until a request outside the load may be sent, if the load is limited.
+/// Waits until a request outside the load may be sent.
 pub(super) async fn admit(throttle: Option<&Throttle>) {
     if let Some(throttle) = throttle {
         throttle.admit_outside_the_load(1).await;
     }
 }
 
-/// Deletes a node and all below it; missing nodes are not an error.
+/// Deletes a node and all nodes below it, as far as they exist.
 async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -> Result<(), ClientError> {
     loop {
         let now = CaughtUp::with(client).await?;
@@ -410,7 +404,7 @@ async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -
                 admit(throttle).await;
                 match client.delete(&path, None).await {
                     Ok(()) | Err(ClientError::NoNode) => Ok(()),
-                    // A child was added meanwhile: list again.
+                    // A child was added in the meantime: list again.
                     Err(ClientError::NotEmpty) => {
                         grew.store(true, Ordering::Relaxed);
                         Ok(())
@@ -426,14 +420,14 @@ async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -
     }
 }
 
-/// Minimum age of the newest node of a dead run: a run without a sign of life may be between two trials.
+/// Minimum age of the newest node before a run without a sign of life counts as dead.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// Reason why a run may still be in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alive {
     Sessions(usize),
-    /// The run has created a node recently; it is considered dead after this time.
+    /// The run has created a node recently; it counts as dead after this time.
     Until(SystemTime),
 }
 
@@ -446,14 +440,14 @@ pub struct Leftover {
     pub ephemeral: usize,
     /// Creation time of the newest node, by the servers' clock.
     pub newest: SystemTime,
-    /// Whether an ephemeral node exists while the run is alive; runs of older versions have none.
+    /// Whether the run has an ephemeral node while it is alive; runs of older versions have none.
     pub shows_life: bool,
     /// Whether the suite created the nodes, by the root's data or, for older versions, its children's names.
     pub is_own: bool,
 }
 
 impl Leftover {
-    /// Adds the nodes of the same run elsewhere.
+    /// Adds the nodes of the same run below another top-level node.
     fn add(&mut self, other: &Self) {
         self.nodes += other.nodes;
         self.ephemeral += other.ephemeral;
@@ -467,8 +461,8 @@ impl Leftover {
         self.is_own && self.alive(now).is_none()
     }
 
-    /// Reason why the run may still be in progress: one of its sessions is alive. A run of an older version may also
-    /// have none; it counts as in progress if it created a node in the last 10 minutes.
+    /// Reason why the run may still be in progress; `None` if it is over. A run of an older version may have
+    /// no session, and counts as in progress if it created a node in the last 10 minutes.
     pub fn alive(&self, now: SystemTime) -> Option<Alive> {
         if self.ephemeral > 0 {
             return Some(Alive::Sessions(self.ephemeral));
@@ -519,7 +513,7 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
 }
 
 async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
-    // Read before the nodes, because a run that is alive has its node by then.
+    // Read before the nodes: a run that is alive has its ephemeral node by then.
     let data = match now.data(root).await {
         Ok(data) => data,
         Err(ClientError::NoNode) => return Ok(None),
@@ -560,7 +554,7 @@ fn is_own(data: &[u8], children: &[String]) -> bool {
         || (data.is_empty() && !children.is_empty() && children.iter().all(is_known))
 }
 
-/// Visits nodes and all below them, as far as they exist, level by level. `each` also gets the level, from 0.
+/// Visits nodes and all nodes below them by level, as far as they exist. `each` also receives the level.
 pub(super) async fn walk(
     now: CaughtUp<'_>,
     roots: Vec<String>,
@@ -662,7 +656,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn session_for_checks_gives_up_soon_where_servers_close_connections() {
+    async fn session_for_checks_fails_soon_if_servers_close_connections() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target =
             Target { connect: listener.local_addr().unwrap().to_string(), access: Access::default() };

@@ -1,4 +1,4 @@
-//! How most locks react to each event, grouped by how they handle a lost connection. A card states where its lock differs.
+//! Default outcomes after each event, grouped by the reaction to a lost connection. Cards list exceptions.
 
 pub use zklockbench_core::catalog::after::Event::{
     CreateReplyLost, CreateRequestLost, CreatesExhausted, DeleteReplyLost, DeleteRequestLost,
@@ -32,7 +32,7 @@ pub const ENDS: After = After::NOTHING
     ])
     .trying_creates(Some(1));
 
-/// Finds its node again and resends the lost request, by Curator's policy.
+/// Finds its node again and resends the lost request, within Curator's retry policy.
 pub const GOES_ON: After = ENDS
     .but([
         (CreateReplyLost, GoesOn),
@@ -56,7 +56,7 @@ pub const GOES_ON_BY_ONE_NODE: After = GOES_ON.but([
     (DirectoryDeleted, Fails(NoNode)),
 ]);
 
-/// Races for one node: after a lost reply, the node counts as the contender's own.
+/// The contenders race to create one node. After a lost reply, a contender recognises its own node.
 pub const RACES: After = ENDS
     .but([
         (CreateReplyLost, GoesOn),
@@ -66,6 +66,6 @@ pub const RACES: After = ENDS
     ])
     .trying_creates(None);
 
-/// Like [`ENDS`], joined by count: the second contender waits only for the first one's end.
+/// Like [`ENDS`], for queues joined by count: the second contender waits for the first without a list.
 pub const ENDS_BY_COUNT: After =
     ENDS.but([(OwnNodeDeleted, WithoutNode), (NoDirectory, GoesOn), (DirectoryDeleted, WithoutNode)]);

@@ -11,14 +11,14 @@ use zklockbench_core::measure::RequestKind::{
     CheckWatches, Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
 };
 
-/// A queue in which each waiter watches the one before it: two lists and one watch for all but the first
-/// contender.
+/// A queue in which each waiter watches its predecessor. All but the first contender list twice and set one
+/// watch.
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
     // Arrival k lists k names; a waiter that is woken with m nodes left lists m.
     BatchCost { names_returned: Some(n * n), ..queue(watch, n, n - 1) }
 }
 
-/// A queue of that many nodes, of which `contended` are not first when created.
+/// A queue of `nodes` nodes, `contended` of which are not first when created.
 fn queue(watch: RequestKind, nodes: u64, contended: u64) -> BatchCost {
     BatchCost {
         requests: vec![
@@ -34,9 +34,9 @@ fn queue(watch: RequestKind, nodes: u64, contended: u64) -> BatchCost {
 }
 
 /// A queue in which each waiter watches the two nodes before it, and lists again when the farther one is
-/// gone.
+/// deleted.
 pub fn two_back_queue(n: u64) -> BatchCost {
-    // The first contender watches no node, the second one node, each other contender two.
+    // The first contender watches no nodes, the second watches one, and all others watch two.
     let watches = (2 * n).saturating_sub(3);
     BatchCost {
         requests: vec![
@@ -54,9 +54,9 @@ pub fn two_back_queue(n: u64) -> BatchCost {
     }
 }
 
-/// Processes of `size` contenders, each with one node in a queue like [`predecessor_queue`], by which `turns`
-/// of them hold in a row. Processes alternate, because each queues its next node when the last one is
-/// released.
+/// Processes of `size` contenders that share one node at a time in a queue like [`predecessor_queue`]. Up to
+/// `turns` contenders hold by one node. Processes alternate, because each creates its next node after
+/// releasing the last one.
 pub fn processes_in_turns(n: u64, size: u64, turns: u64) -> BatchCost {
     let Queued { nodes, contended } = queued(n, size, turns);
     queue(GetDataWatch, nodes, contended)
@@ -72,7 +72,7 @@ struct Queued {
 fn queued(n: u64, size: u64, turns: u64) -> Queued {
     let mut left: Vec<u64> = (0..n.div_ceil(size)).map(|process| size.min(n - process * size)).collect();
     let mut queue: VecDeque<usize> = (0..left.len()).collect();
-    // All but the very first node arrive behind another.
+    // All nodes but the first are created behind another node.
     let (mut nodes, mut contended) = (0, queue.len().saturating_sub(1) as u64);
     while let Some(process) = queue.pop_front() {
         nodes += 1;
@@ -105,7 +105,7 @@ pub fn counted_two_back_queue(n: u64) -> BatchCost {
 /// first of them is gone.
 pub fn queue_semaphore(leases: u64, n: u64) -> BatchCost {
     let waiting = n.saturating_sub(leases);
-    // Arrival k lists k names; the waiter that release r admits lists all that are left then.
+    // Arrival k lists k names; the waiter that release r admits lists all names left at that time.
     let names = n * (n + 1) / 2 + (1..=waiting).map(|release| n - release).sum::<u64>();
     BatchCost {
         requests: vec![
@@ -114,7 +114,7 @@ pub fn queue_semaphore(leases: u64, n: u64) -> BatchCost {
             (GetChildren, n + waiting),
             (GetDataWatch, leases * waiting),
         ],
-        // All but the first watch of each waiter fire while it holds.
+        // The first watch of each waiter wakes it; the others fire while it holds.
         events: Events { node_deleted: leases * waiting, ..Events::default() },
         to_waiters_by_release: leases * waiting,
         names_returned: Some(names),
@@ -122,7 +122,7 @@ pub fn queue_semaphore(leases: u64, n: u64) -> BatchCost {
     }
 }
 
-/// Like [`queue_semaphore`], joined by count: contenders that arrive while leases are free don't list.
+/// Like [`queue_semaphore`], joined by count: contenders that arrive while leases are free need no list.
 pub fn counted_semaphore(leases: u64, n: u64) -> BatchCost {
     let straight = n.min(leases);
     let listed = queue_semaphore(leases, n);
@@ -132,7 +132,7 @@ pub fn counted_semaphore(leases: u64, n: u64) -> BatchCost {
     }
 }
 
-/// Converts a queue's cost from creates to multis, of which `lists_saved` made a list unnecessary.
+/// Converts the cost of a queue joined by creates to one joined by multis, which save `lists_saved` lists.
 fn joined_by_count(created: BatchCost, lists_saved: u64, n: u64) -> BatchCost {
     let requests = created.requests.iter().map(|(kind, count)| match kind {
         Create => (Multi, *count),
@@ -142,14 +142,14 @@ fn joined_by_count(created: BatchCost, lists_saved: u64, n: u64) -> BatchCost {
     BatchCost { requests: requests.collect(), written_by_multis: 2 * n, ..created }
 }
 
-/// A race for one node: each release wakes all waiters, all of them create, and all but one read again. The
-/// lock adds events and names, which depend on its read.
+/// A race for one node: each release wakes all waiters, all of them create, and all but the winner read
+/// again. Callers add events and names, which depend on the kind of read.
 pub fn race(look: RequestKind, n: u64) -> BatchCost {
     let lost = n * (n - 1) / 2;
     BatchCost {
         requests: vec![(Create, n + lost), (Delete, n), (look, lost)],
         refused: vec![(Create, lost)],
-        // Arrival k loses once; release r wakes n - r waiters, and one of them wins.
+        // Release r wakes n - r waiters, one of which wins.
         to_waiters_by_release: lost,
         ..BatchCost::default()
     }
@@ -178,7 +178,7 @@ pub fn parent_queue(n: u64) -> BatchCost {
     }
 }
 
-/// Adds the first contender's cost of creating missing directories whose parent exists. Each takes a refused
+/// Adds the first contender's cost of creating missing directories whose parent exists. Each costs a refused
 /// create, an exists of the directory and one of its parent, and a create of the container.
 fn make_directories(cost: &mut BatchCost, directories: u64) {
     cost.requests.extend([(Create, 2 * directories), (Exists, 2 * directories)]);
@@ -204,8 +204,8 @@ pub fn semaphore(leases: u64, n: u64) -> BatchCost {
             (GetChildrenWatch, n + for_lease),
             (CheckWatches, n),
         ],
-        // Each contender's last watch on the leases fires needlessly: by the next lease, or by the first
-        // release after the last lease.
+        // Each contender's last watch on the leases fires needlessly: at the next lease's creation or, for
+        // the last lease, at the first release.
         events: Events { node_deleted: in_queue, children_changed: for_lease + n, ..Events::default() },
         to_waiters_by_release: for_lease + u64::from(!last_armed_is_releasers),
         to_releaser: u64::from(last_armed_is_releasers),
@@ -227,7 +227,7 @@ pub fn one_queue_after_another(members: u64, n: u64) -> BatchCost {
     cost
 }
 
-/// Queue locks joined and left in one transaction each; every check lists all of them.
+/// Queue locks that are all joined in one transaction and left in another; every check lists all of them.
 pub fn queues_at_once(members: u64, n: u64) -> BatchCost {
     BatchCost {
         // The first contender finds no directory: its multi and its lists are refused, and it creates all directories.

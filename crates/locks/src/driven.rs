@@ -1,4 +1,4 @@
-//! Locks of drivers: external programs that take locks, controlled by the protocol of `docs/testing-your-client.md`.
+//! Locks of drivers: external programs controlled over the protocol in `docs/testing-your-client.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use zklockbench_core::clock;
 use zklockbench_core::units::parse_duration;
 use zklockbench_zk::{Failure, Session, sequence_of};
 
-/// Largest whole number that a driver may use.
+/// Maximum of integer parameters: larger integers are not exact in all JSON parsers.
 const MOST: u64 = 1 << 53;
 const LEASES_MOST: u64 = 1_000;
-/// Shortest timeout that is not a try.
+/// Shortest timeout of a wait; a timeout of 0 only tries.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Parameter with the number of leases that each acquire takes, named as in this suite's own semaphores.
+/// Name of the parameter that sets the number of leases per acquire, as in the suite's own semaphores.
 pub const PERMITS: &str = "permits";
 
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Name and version of the driver, and of the libraries inside it.
+    /// Names and versions of the driver and its libraries, as text.
     pub fn said(&self) -> String {
         let inside = self.ready.inside.iter().map(|(name, version)| format!("{name} {version}"));
         let inside: Vec<String> = inside.collect();
@@ -47,7 +47,8 @@ pub struct DrivenLock {
 }
 
 impl DrivenLock {
-    /// Why the driver can't be used with TLS or SASL; `None` if it can. `name` is the card's, which users see.
+    /// Reason why the driver cannot be used with TLS or SASL; `None` if it can. `name` is the lock's name on
+    /// its card.
     pub fn unfit_for(&self, name: &str, wants_tls: bool, wants_sasl: bool) -> Option<String> {
         let ready = &self.program.ready;
         let (what, without) = match () {
@@ -60,7 +61,7 @@ impl DrivenLock {
         ))
     }
 
-    /// Settings of the driver for a trial whose contenders are spread over `processes`.
+    /// Driver settings for a trial with this number of processes.
     pub fn wanted(&self, params: &Params, processes: usize) -> Wanted {
         let value = |value: &ParamValue| match value {
             ParamValue::Duration(time) => clock::millis(*time).into(),
@@ -79,7 +80,7 @@ impl DrivenLock {
     }
 }
 
-/// Entries of a driver's locks. They live as long as this process, like those of the suite's own locks.
+/// Entries of a driver's locks, leaked so that they are `'static` like those of the suite's own locks.
 pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
     let program: &'static Program = Box::leak(Box::new(program));
     let locks = program.ready.locks.iter();
@@ -112,7 +113,7 @@ fn lock(
         ));
     }
     for param in &mut params {
-        // There is at least one lease, and an acquire takes at most all of them.
+        // A semaphore has at least one lease, and an acquire takes at most all of them.
         match (leases, &param.kind) {
             (Some(leases), ParamKind::Count(..)) if param.name == leases => {
                 param.kind = ParamKind::Count(1, LEASES_MOST);
@@ -164,25 +165,24 @@ fn details(abilities: &Abilities) -> String {
     let how = |how: How| match how {
         How::Native => "by the library",
         How::Emulated => "by the driver",
-        How::None => "not at all",
+        How::None => "not supported",
     };
     let token = match abilities.token {
         TokenKind::Czxid => {
-            "The transaction that created its node is reported: the servers' logs judge \
-            it, too."
+            "The driver reports the transaction that created its node, so the servers' logs \
+            are checked, too."
         }
-        TokenKind::Other => "A fencing token is reported, but not its node.",
-        TokenKind::None => "No fencing token is reported.",
+        TokenKind::Other => "The driver reports a fencing token, but not its node.",
+        TokenKind::None => "The driver reports no fencing token.",
     };
     format!(
-        "Acquire and release: done by another program. What it sends to the servers is counted on the wire.\n\
-         Gives up after a timeout: {}. Ends a wait when asked to: {}.\n{token}",
+        "Acquire and release: by an external program. Its requests are counted on the wire.\n\
+         Timeouts: {}. Cancellation: {}.\n{token}",
         how(abilities.timeout),
         how(abilities.cancel)
     )
 }
 
-/// Builds a parameter, whose kind is that of its default.
 fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, String> {
     use serde_json::Value;
     let (kind, default) = match &parameter.default {
@@ -230,7 +230,7 @@ impl Driven {
         }
     }
 
-    /// The node as the driver reported it; none if the report is incomplete.
+    /// Hold for a grant; without a node if the driver did not report one completely.
     fn held(&self, link: &Link, granted: Granted) -> Held {
         let Granted { done, pipe_us, at } = granted;
         let node = || {
@@ -246,7 +246,7 @@ impl Driven {
 impl Strategy for Driven {
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let link = self.link()?;
-        // An answer would now belong to another session.
+        // The client may have opened a new session, which would then be granted the lock.
         if session.is_over() {
             return Err(Failure::SessionExpired.into());
         }
@@ -256,11 +256,11 @@ impl Strategy for Driven {
         };
         let left = |deadline: clock::Stamp| match patience.tries_once {
             true => Duration::ZERO,
-            // A timeout below a millisecond must not become a try.
+            // Rounded to zero milliseconds, a short timeout would become a try.
             false => Duration::from_micros(deadline.saturating_sub(patience.clock.now())).max(SHORTEST),
         };
         session.is_passed_by();
-        // The driver measures the time, and every wait gets one answer, even if cancelled.
+        // The driver enforces the timeout, and answers every acquire, even a cancelled one.
         let cancel = CancellationToken::new();
         let shown = Patience { deadline: None, tries_once: false, cancel, ..patience.clone() };
         let wanted = AcquireWanted { on: &self.path, mode, timeout: patience.deadline.map(left) };
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_shows_what_the_driver_declared() {
+    fn card_contains_the_drivers_declarations() {
         let all = with_parameters(&json!({
             "tries": { "default": 3 }, "fair": { "default": true }, "pause": { "default": "100ms" },
             "how": { "default": "slow", "one_of": ["slow", "fast"] },
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_semaphore_has_the_declared_leases_and_permits() {
+    fn semaphore_card_has_the_declared_leases_and_permits() {
         let semaphore = |leases: &str| {
             json!({ "t": "ready", "v": 1, "driver": "my 1.0", "locks": { "S": {
                 "timeout": "native", "cancel": "none", "leases": leases,

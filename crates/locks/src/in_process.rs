@@ -1,4 +1,4 @@
-//! State that contenders of one process share, by lock path and process number. It is dropped with its last user.
+//! State shared by the contenders of one process and lock, and dropped with its last owner.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
@@ -14,7 +14,7 @@ impl<T: Default> InProcess<T> {
         Self(LazyLock::new(Mutex::default))
     }
 
-    /// The state of one process for one lock path; created if there is none.
+    /// Returns the state of a process for a lock path, creating it on first use.
     pub fn of(&self, path: &str, process: usize) -> Arc<T> {
         let mut things = locked(&self.0);
         things.retain(|_, thing| thing.strong_count() > 0);

@@ -1,7 +1,7 @@
-//! Lock strategies: each is one file, written against the metered session and nothing else.
+//! Lock strategies, one file each. A strategy depends only on the metered session.
 //!
-//! A strategy is independent of recording, load and charts. A new strategy is a file in its family's folder and a line
-//! in `registry`. Code that the families share is in `queue` and next to this file.
+//! To add a strategy, add a file to the folder of its family and a line to `registry`. Code that several
+//! families share is in `queue` and next to this file.
 
 mod after;
 mod articles;
@@ -41,17 +41,17 @@ pub use wait::{DeadlineClock, Patience, WaitGauge};
 pub trait Strategy {
     /// Waits until the lock is held.
     ///
-    /// Whatever the outcome, the contender leaves no node behind, unless the error is indefinite. In that case the caller ends
-    /// the session, which removes the node, unless a scenario has it carry on carelessly.
+    /// A failed acquire leaves no node behind, unless the error is indefinite. In that case the caller ends
+    /// the session, which deletes the node, unless the scenario keeps the session.
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired;
 
-    /// Waits until the hold ends: when `end` does, or earlier for locks that can revoke a hold.
+    /// Waits until the hold ends: when `end` completes, or earlier if the hold is revoked or lost.
     async fn hold(&mut self, _: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> HoldOver {
         end.await;
         HoldOver::ByItself
     }
 
-    /// Releases the lock, which for most locks means leaving the queue. After an error the node may or may not be gone.
+    /// Releases the lock; by default, leaves the queue. After an error, the node may still exist.
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         leave(session, held).await
     }
@@ -68,7 +68,7 @@ pub enum HoldOver {
     ByItself,
     /// The holder was asked to release.
     Asked,
-    /// The lock is gone, although the holder's own session may live.
+    /// The lock is lost, although the holder's own session may still be alive.
     Lost,
 }
 
@@ -77,8 +77,8 @@ pub enum HoldOver {
 pub struct Held {
     /// Node that holds the lock; `None` for a lock without one.
     pub node: Option<QueueNode>,
-    /// Number of the hold by that node, from 0: the second part of the fencing token. Above 0 only if a process hands its node
-    /// on.
+    /// Number of this hold by the node, from 0: the second part of the fencing token. Above 0 only if several
+    /// contenders of a process hold by one node.
     pub turn: u32,
     pub told: Told,
 }
@@ -108,7 +108,7 @@ pub enum AcquireError {
     TimedOut,
     #[error("cancelled")]
     Cancelled,
-    /// The object already holds the lock and cannot take it again: waiting would never end.
+    /// The lock object already holds this lock, which is not reentrant, so waiting would never end.
     #[error("deadlock")]
     Deadlock,
     #[error(transparent)]
@@ -118,10 +118,9 @@ pub enum AcquireError {
 pub type Acquired<T = Held> = Result<T, AcquireError>;
 
 impl AcquireError {
-    /// Ends an acquire that cannot succeed by leaving the queue, unless the session is over and its node goes with it.
+    /// Cleans up after a failed acquire: leaves the queue, unless the session is over and its node with it.
     ///
-    /// Returns why the acquire ended. If leaving fails with an unknown outcome, that failure is returned instead, because the
-    /// caller must then end the session.
+    /// Returns the original error, or the failure to leave the queue, after which the node may still exist.
     async fn after(self, leaving: impl Future<Output = Result<(), Failure>>) -> Self {
         if matches!(&self, Self::Failed(failure) if !failure.session_survives()) {
             return self;
@@ -140,27 +139,27 @@ pub struct LockConfig {
     pub path: String,
     pub params: Params,
     pub contender: usize,
-    /// Processes that take the lock, if it is a driver's.
+    /// Driver processes, if the lock is a driver's.
     pub drivers: Option<Arc<Processes>>,
 }
 
 impl LockConfig {
-    /// A parameter that is a duration, or the caller's default.
+    /// Value of a duration parameter, or `default` if it is not set.
     pub fn duration(&self, name: &str, default: Duration) -> Duration {
         duration_of(&self.params, name, default)
     }
 
-    /// A parameter that is a whole number, or the caller's default.
+    /// Value of a count parameter, or `default` if it is not set.
     pub fn count(&self, name: &str, default: u64) -> u64 {
         count_of(&self.params, name, default)
     }
 
-    /// A parameter that is true or false; false by default.
+    /// Value of a boolean parameter; false if it is not set.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.params.get(name), Some(ParamValue::Bool(true)))
     }
 
-    /// A parameter that is text; `None` if it is not set.
+    /// Value of a text parameter; `None` if it is not set.
     pub fn word(&self, name: &str) -> Option<&str> {
         match self.params.get(name) {
             Some(ParamValue::Word(word)) => Some(word),
@@ -177,7 +176,7 @@ fn has_word(params: &Params, name: &str, word: &str) -> bool {
     matches!(params.get(name), Some(ParamValue::Word(value)) if value == word)
 }
 
-/// Longest time that the lock sleeps between two checks.
+/// Longest sleep between two checks; zero if the lock does not poll.
 pub fn longest_pause(params: &Params) -> Duration {
     let by_flag = has_word(params, "wake", "poll-flag") || has_word(params, "class", "article");
     let retries = has_word(params, "wait", "retry");
@@ -195,7 +194,7 @@ pub fn count_of(params: &Params, name: &str, default: u64) -> u64 {
     }
 }
 
-/// Number of leases that the parameter of this name sets.
+/// Number of leases set by the parameter `param`, at least 1.
 pub fn leases_of(params: &Params, param: &str) -> u32 {
     u32::try_from(count_of(params, param, 1)).unwrap_or(u32::MAX).max(1)
 }
@@ -222,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_may_sleep_for_its_configured_pause() {
+    fn longest_pause_is_the_interval_of_a_polling_lock() {
         let second = ParamValue::Duration(Duration::from_secs(1));
         let with = |pairs: &[(&str, ParamValue)]| -> Params {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()

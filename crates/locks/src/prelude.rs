@@ -1,4 +1,4 @@
-//! What the file of a strategy starts with: the strategy's interface, its card, the queue engine, and the session.
+//! Imports of every strategy: its interface and card, the queue engine, and the session.
 
 pub(crate) use async_trait::async_trait;
 

@@ -1,5 +1,6 @@
-//! The list of strategies, one line each, from whose cards `docs/reference/locks.md` is generated. It also adds the strategies of
-//! drivers, and mixed ones, where each contender uses one of several.
+//! Registry of all strategies. `docs/reference/locks.md` is generated from their cards.
+//!
+//! Drivers register their locks at run time. `a+b` is a mix: each contender uses one of its locks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
@@ -42,11 +43,10 @@ pub const STRATEGIES: &[Entry] = &[
     ours::no_lock::ENTRY,
 ];
 
-/// The locks of drivers. They live as long as this process, like the suite's own.
+/// Locks of drivers.
 #[derive(Debug, Clone, Default)]
 pub struct DrivenLocks(Vec<(Entry, DrivenLock)>);
 
-/// Locks of drivers that are registered as strategies of this process.
 static DRIVEN: OnceLock<DrivenLocks> = OnceLock::new();
 static NONE: DrivenLocks = DrivenLocks(Vec::new());
 
@@ -59,12 +59,12 @@ impl DrivenLocks {
         Ok(Self(all))
     }
 
-    /// Locks of drivers that are registered in this process.
+    /// Driver locks registered in this process.
     pub fn registered() -> &'static Self {
         DRIVEN.get().unwrap_or(&NONE)
     }
 
-    /// These locks, plus those of `others` whose drivers have other names.
+    /// Adds the locks of `others`, except those of drivers with the same name.
     #[must_use]
     pub fn or(self, others: &Self) -> Self {
         let is_here = |driver: &str| self.0.iter().any(|(_, lock)| lock.program.command.name == driver);
@@ -73,7 +73,7 @@ impl DrivenLocks {
         Self(self.0.into_iter().chain(more).collect())
     }
 
-    /// Cards of the suite's own strategies, then of these.
+    /// Cards of the suite's own strategies, followed by these locks' cards.
     pub fn cards(&self) -> Vec<LockCard> {
         STRATEGIES.iter().chain(self.0.iter().map(|(entry, _)| entry)).map(|entry| entry.card).collect()
     }
@@ -87,17 +87,17 @@ impl DrivenLocks {
     }
 }
 
-/// Registers the locks of these drivers as strategies. Once in a process.
+/// Registers the locks of these drivers as strategies. Fails if called twice.
 pub fn register(programs: Vec<Program>) -> Result<(), String> {
     DRIVEN.set(DrivenLocks::of(programs)?).map_err(|_| "the drivers are already registered".to_owned())
 }
 
-/// Every strategy's card, drivers' last.
+/// Cards of all strategies; those of drivers come last.
 pub fn cards() -> Vec<LockCard> {
     DrivenLocks::registered().cards()
 }
 
-/// The strategy with that name, or a mix of several, joined by `+`.
+/// Strategy with this name, or a mix of several names joined by `+`.
 pub fn find(name: &str) -> Option<&'static Entry> {
     if name.contains(MIXED_WITH) { mixed(name) } else { find_one(name) }
 }
@@ -107,12 +107,12 @@ fn find_one(name: &str) -> Option<&'static Entry> {
     all.find(|entry| entry.card.is_called(name))
 }
 
-/// Replaces articles' names of locks by our own in a strategy's label. Anything else stays as it is.
+/// Replaces aliases from articles by the suite's own names in a strategy's label.
 pub fn own_label(label: &str) -> String {
     zklockbench_core::catalog::own_label(label, &cards())
 }
 
-/// The strategy that a contender uses, with its parameters: the entry itself, or one member of a mix.
+/// Strategy and parameters of one contender: the entry itself, or a member of a mix.
 pub fn member_of(entry: &Entry, params: &Params, contender: usize) -> (Entry, Params) {
     let names: Vec<&str> = members(entry.card.name).collect();
     let name = names[contender % names.len()];
@@ -144,7 +144,7 @@ fn events() -> String {
     let rows = Event::ALL.iter().map(|event| format!("| {} | {} |\n", event.name(), event.meaning()));
     format!(
         "\nThe table under each card lists what the lock does after each event that can affect it, and the error with which an \
-         acquire\nfails. `tests/locks/matrix/cards.rs` causes each event on a real server and compares. A contender whose \
+         acquire\nfails. `tests/locks/matrix/cards.rs` causes each event on a real server and checks the outcome. A contender whose \
          acquire or release\nfails on a lost connection ends its session.\n\n\
          | event | what happens |\n|---|---|\n{}",
         rows.collect::<String>()
@@ -196,7 +196,7 @@ fn section(card: &LockCard) -> String {
     text
 }
 
-/// Mixed strategies that have been requested so far.
+/// Mixes built so far, by name.
 static MIXED: Mutex<BTreeMap<String, &'static Entry>> = Mutex::new(BTreeMap::new());
 
 fn mixed(name: &str) -> Option<&'static Entry> {
@@ -207,7 +207,7 @@ fn mixed(name: &str) -> Option<&'static Entry> {
     let entries: Vec<&Entry> = members(name).map(find_one).collect::<Option<_>>()?;
     let cards: Vec<&LockCard> = entries.iter().map(|entry| &entry.card).collect();
     let card = *LockCard::mixed(&cards).ok()?;
-    // Each contender's lock is built from its own member.
+    // Unused, because each contender builds the lock of its own member (`member_of`).
     let entry: &'static Entry = Box::leak(Box::new(Entry { card, build: entries.first()?.build }));
     all.insert(name.to_owned(), entry);
     Some(entry)
@@ -228,7 +228,7 @@ mod tests {
     use zklockbench_core::catalog::{Param, ParamValue};
 
     #[test]
-    fn a_lock_is_found_by_each_alias_and_reported_under_its_own_name() {
+    fn locks_are_found_by_alias_and_reported_under_their_own_names() {
         let names: Vec<_> = STRATEGIES.iter().flat_map(|entry| entry.card.names()).collect();
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_card_describes_its_recovery_from_a_lost_create() {
+    fn locks_recover_from_a_lost_create_if_and_only_if_protected() {
         for LockCard { name, guarantees, after, .. } in STRATEGIES.iter().map(|entry| entry.card) {
             let outcome = after.first().map(|after| after.outcome(Event::CreateReplyLost));
             assert_eq!(outcome == Some(Outcome::GoesOn), guarantees.protection != Protection::None, "{name}");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn card_lists_the_defaults_first_and_then_what_its_parameters_change() {
+    fn cards_list_default_outcomes_before_those_that_parameters_change() {
         for LockCard { name, params, after, .. } in STRATEGIES.iter().map(|entry| entry.card) {
             let Some((by_default, others)) = after.split_first() else { continue };
             assert_eq!(by_default.with, None, "{name}");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_of_a_mix_alternate_between_its_locks_and_parameters() {
+    fn contenders_of_a_mix_alternate_between_its_locks() {
         let entry = find("baton+curator-mutex").unwrap();
         assert!(entry.card.guarantees.fifo && entry.card.batch_cost.is_none());
         assert!(entry.card.params.iter().any(|param| param.name == "curator-mutex.retry_times"));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_that_admit_different_contenders_are_not_mixed() {
+    fn locks_with_different_kinds_of_holders_are_not_mixed() {
         assert!(find("baton+curator-semaphore").is_none() && find("baton+none-such").is_none());
     }
 }

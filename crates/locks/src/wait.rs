@@ -1,4 +1,4 @@
-//! Waits: their early ends, the events that wake Java clients, and polling a flag.
+//! Waiting: deadlines and cancellation, connection events as in Java clients, and polled flags.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use zklockbench_core::catalog::{BatchCost, Param, ParamKind, ParamValue, Params}
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_zk::{Session, SessionState, SessionStates, runtime};
 
-/// Counts the contenders that are waiting at this moment.
+/// Number of contenders that are currently waiting.
 #[derive(Debug, Clone, Default)]
 pub struct WaitGauge(Arc<AtomicUsize>);
 
@@ -36,7 +36,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Clock of a contender's deadlines: this host's, plus the sum of its jumps ahead.
+/// Clock for a contender's deadlines: the host's clock plus all simulated forward jumps.
 #[derive(Debug, Clone, Default)]
 pub struct DeadlineClock(Arc<Jumps>);
 
@@ -56,7 +56,7 @@ impl DeadlineClock {
         clock::now().saturating_add(self.0.ahead_us.load(Ordering::SeqCst))
     }
 
-    /// Returns when the clock reaches the deadline; never without one.
+    /// Returns when the clock reaches `deadline`; never if it is `None`.
     async fn reaches(&self, deadline: Option<Stamp>) {
         let Some(deadline) = deadline else { return std::future::pending().await };
         loop {
@@ -72,21 +72,21 @@ impl DeadlineClock {
     }
 }
 
-/// Limit of one acquire's wait, and what can end it early; nothing does by default.
+/// Deadline and cancellation of one acquire; by default, it waits forever.
 #[derive(Debug, Clone, Default)]
 pub struct Patience {
-    /// End of the wait; `None` for never.
+    /// End of the wait; `None` without a timeout.
     pub deadline: Option<Stamp>,
-    /// Whether the acquire must not wait at all: it gets the lock at once, or ends as timed out.
+    /// Whether the acquire only tries: unless the lock is free, it times out at once.
     pub tries_once: bool,
     pub clock: DeadlineClock,
-    /// Ends the wait at once.
+    /// Cancels the wait.
     pub cancel: CancellationToken,
     pub gauge: WaitGauge,
 }
 
 impl Patience {
-    /// Waits for something. Only waits are cut short, never a request that was sent.
+    /// Waits for `awaited` until the deadline or a cancellation. Requests in flight are never cut short.
     pub async fn wait<T>(&self, awaited: impl Future<Output = T>) -> Acquired<T> {
         if self.tries_once {
             let is_cancelled = self.cancel.is_cancelled();
@@ -102,7 +102,7 @@ impl Patience {
         }
     }
 
-    /// Sleeps, as a waiting contender does between two checks.
+    /// Sleeps between two checks; counts as waiting.
     pub async fn sleep(&self, duration: Duration) -> Acquired<()> {
         self.wait(runtime::sleep(duration)).await
     }
@@ -112,10 +112,10 @@ impl Patience {
     }
 }
 
-/// Connection events, which Java delivers to every watcher, so that they wake a waiter like its node's own.
+/// Changes of the connection, which Java's client reports to every watcher and which therefore wake every
+/// waiter.
 ///
-/// Keeps its position among the session's state changes between waits: a change between two waits ends the second one at once,
-/// unless [`AnyEvent::forget`] is called first.
+/// A change between two waits ends the second wait at once, unless [`AnyEvent::forget`] is called first.
 #[derive(Default)]
 pub struct AnyEvent(Option<(i64, SessionStates)>);
 
@@ -142,7 +142,7 @@ impl AnyEvent {
         }
     }
 
-    /// Forgets earlier changes, so that they end no wait.
+    /// Discards earlier changes, so that they do not end the next wait.
     pub fn forget(&mut self, session: &Session) {
         self.changes(session).state();
     }
@@ -159,14 +159,14 @@ pub const BLOCKING: Param = Param {
     name: "blocking",
     kind: ParamKind::Bool,
     default: "true",
-    doc: "Whether an acquire waits its turn; if not, it gives up at once unless it is first, which counts as timed out.",
+    doc: "Whether an acquire waits. If not, it times out at once unless it is first in the queue.",
 };
 
 pub fn blocks(params: &Params) -> bool {
     !matches!(params.get(BLOCKING.name), Some(ParamValue::Bool(false)))
 }
 
-/// Cost of a batch whose acquires don't wait: it is unknown how many succeed.
+/// Cost of a batch of acquires that do not wait; unknown, because timing decides how many succeed.
 pub fn cost_of_tries() -> BatchCost {
     BatchCost { open: true, ..BatchCost::default() }
 }
@@ -185,10 +185,10 @@ pub const FLAG_INTERVAL: Param = Param {
     doc: "Time between two checks of the flag; only with `wake = \"poll-flag\"` or `class = \"article\"`.",
 };
 
-/// A flag that a contender checks at whole intervals after the start of its acquire, or none.
+/// Flag that a contender polls at fixed intervals from the start of its acquire; `None` if it does not poll.
 ///
-/// The three-strategy article's classes wake like this: their watchers set a flag, and the waiting thread
-/// sleeps and polls the flag.
+/// The three-strategy article's classes work like this: a watcher sets the flag, and the waiting thread polls
+/// it.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag(Option<Duration>);
 
@@ -199,7 +199,7 @@ impl Flag {
         Self(looks.then_some(interval))
     }
 
-    /// Returns at the next check of the flag, which is already set.
+    /// Waits until the next check finds the flag set.
     pub async fn noticed(self, begun: Stamp, patience: &Patience) -> Acquired<()> {
         match self.0.filter(|_| !patience.tries_once) {
             Some(interval) => patience.sleep(until_next_look(interval, begun, clock::now())).await,
@@ -208,7 +208,7 @@ impl Flag {
     }
 }
 
-/// The sleep comes before the first check, so there is none at the start.
+/// Time until the next check. The first check comes after one interval, not at the start.
 fn until_next_look(interval: Duration, begun: Stamp, now: Stamp) -> Duration {
     let interval_us = clock::micros(interval).max(1);
     Duration::from_micros(interval_us - (now - begun) % interval_us)
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn acquire_waits_unless_configured_not_to() {
+    fn acquire_blocks_unless_blocking_is_false() {
         let blocking = |value| Params::from([(BLOCKING.name.to_owned(), ParamValue::Bool(value))]);
         assert_eq!(
             [Params::default(), blocking(true), blocking(false)].map(|params| blocks(&params)),
             [true, true, false]
         );
-        assert!(cost_of_tries().open, "how many tries get in is left to chance");
+        assert!(cost_of_tries().open, "the number of successful tries depends on timing");
     }
 
     #[tokio::test]
@@ -255,13 +255,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn try_takes_only_what_is_ready() {
+    async fn try_succeeds_only_if_the_result_is_ready() {
         let try_once = Patience { tries_once: true, ..Patience::default() };
         assert_eq!(try_once.wait(std::future::ready(1)).await, Ok(1));
         assert_eq!(try_once.wait(std::future::pending::<()>()).await, Err(AcquireError::TimedOut));
         assert_eq!(try_once.sleep(Duration::from_secs(3_600)).await, Err(AcquireError::TimedOut));
         let flag = Flag(Some(Duration::from_secs(3_600)));
-        assert_eq!(flag.noticed(clock::now(), &try_once).await, Ok(()), "the flag is set already");
+        assert_eq!(flag.noticed(clock::now(), &try_once).await, Ok(()), "the flag is already set");
         try_once.cancel.cancel();
         assert_eq!(try_once.wait(std::future::ready(1)).await, Err(AcquireError::Cancelled));
     }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deadline_is_over_when_its_clock_reaches_it() {
+    async fn deadline_passes_when_its_clock_reaches_it() {
         let patience = patience(Some(Duration::from_secs(3_600)));
         assert!(!patience.is_over());
         patience.clock.jump(Duration::from_secs(3_600));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sleep_takes_its_time_or_ends_at_the_deadline() {
+    async fn sleep_lasts_its_full_duration_or_until_the_deadline() {
         let begun = clock::now();
         assert_eq!(patience(None).sleep(Duration::from_millis(30)).await, Ok(()));
         assert!(clock::now() - begun >= 30_000);
@@ -298,7 +298,7 @@ mod tests {
         assert!(clock::now() - begun >= 30_000);
         patience.cancel.cancel();
         let at_once = Flag(None).noticed(begun, &patience).await;
-        assert_eq!(at_once, Ok(()), "there is no wait that could be cancelled");
+        assert_eq!(at_once, Ok(()), "without a flag there is no wait to cancel");
     }
 
     #[tokio::test]
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_is_checked_at_whole_intervals() {
+    fn flag_is_checked_once_per_interval() {
         let left = |elapsed_us: u64| until_next_look(Duration::from_secs(1), 70, 70 + elapsed_us).as_micros();
         assert_eq!((left(0), left(1), left(999_999), left(1_000_000)), (1_000_000, 999_999, 1, 1_000_000));
         assert_eq!(left(2_300_000), 700_000);

@@ -1,5 +1,5 @@
-//! Requests and notifications counted independently: by the client, the cost model and the servers; and on
-//! the wire, in a separate trial without timing.
+//! Requests and notifications counted independently: by the client, the cost model and the servers, and on
+//! the wire in a separate trial.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl Accounting {
     }
 }
 
-/// Counters of one server (`mntr`) around a trial.
+/// Counters of one server (`mntr`) before and after a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCounters {
     /// `host:port` of the server.
@@ -76,28 +76,28 @@ pub struct ServerCounters {
     pub role: String,
     /// Version without build details.
     pub version: Option<String>,
-    /// Reason why the server did not answer, if it did not.
+    /// Reason why the server did not answer; `None` if it did.
     pub silent: Option<String>,
     /// Selected keys before the first request.
     pub before: BTreeMap<String, i64>,
     /// The same keys after the last request.
     pub after: BTreeMap<String, i64>,
-    /// Longest time between answered reads, in microseconds, on a server kept awake by reads.
+    /// Longest time between two answered reads, in microseconds, for a server that the suite keeps awake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread_us: Option<u64>,
 }
 
 impl ServerCounters {
-    /// Whether the server restarted in between: its uptime is shorter than before. Uptime counts from the
-    /// start of the process or the last election that the server took part in.
+    /// Whether the server restarted during the trial: its uptime is shorter than before. Uptime counts from
+    /// the start of the process or the last election that the server took part in.
     pub fn has_restarted(&self) -> bool {
         const KEY: &str = "zk_uptime";
         self.after.get(KEY) < self.before.get(KEY)
     }
 }
 
-/// Successful requests and delivered events that the suite itself caused during a trial. The servers count
-/// them although no lock requested them.
+/// Successful requests and delivered events caused by the suite itself during a trial, which the servers also
+/// count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
     /// Successful reads.
@@ -119,7 +119,7 @@ added_up!(Beside { reads, writes, node_created, node_deleted, data_changed, chil
 #[derive(Debug, Clone, Copy)]
 pub struct ServersCount<'a> {
     pub counters: &'a [ServerCounters],
-    /// Requests and events that the suite itself caused in that time.
+    /// Requests and events caused by the suite itself.
     pub beside: Beside,
     pub knows_reads: bool,
 }
@@ -131,11 +131,11 @@ impl ServersCount<'_> {
 }
 
 const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
-/// Multis are not in this list: servers and client count each write inside them.
+/// Multis are not in this list, because servers and client count each write inside a multi.
 const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
-/// Compares the counts of a whole trial. Servers only count successful requests, so the client's successes
-/// are compared with them.
+/// Compares the counts of a whole trial. Servers only count successful requests, so they are compared with
+/// the client's successes.
 pub fn compare_counts(
     whole: &Counts,
     cost: Option<&BatchCost>,
@@ -145,8 +145,8 @@ pub fn compare_counts(
     let with_looks = cost.filter(|cost| !cost.looks_vary);
     let seen = &whole.notifications;
     let all_seen = whole.unseen == 0;
-    // Client libraries hide reads and notifications. If an acquire was abandoned, the clean-up writes are
-    // hidden, too.
+    // Client libraries hide reads and notifications. After an abandoned acquire, they also hide the clean-up
+    // writes.
     let writes_seen = all_seen || whole.unseen == whole.acquired();
     let row = |what, client, expected, servers| {
         let client = (all_seen || writes_seen && what == Counted::Writes).then_some(client);
@@ -199,7 +199,7 @@ fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
     cost.map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
 }
 
-/// Sum over all servers; `None` if a server did not answer, or restarted in between.
+/// Sum over all servers; `None` if a server did not answer or restarted.
 fn summed(servers: &[ServerCounters], key: &str) -> Option<u64> {
     deltas(servers, key).map(|deltas| deltas.iter().sum())
 }
@@ -219,7 +219,7 @@ fn deltas(servers: &[ServerCounters], key: &str) -> Option<Vec<u64>> {
 }
 
 fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
-    // Servers of other versions or with other metrics report no such counters, which is not the same as zero.
+    // A server without this counter reports none of these metrics, so missing keys do not mean zero.
     if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
         return None;
     }
@@ -232,19 +232,19 @@ fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
 /// Counter that every server with such metrics reports from its start.
 const ALWAYS_THERE: &str = "zk_sum_node_deleted_watch_count";
 
-/// Result of a separate counting trial, whose frames between contenders and servers are read by a proxy. Its
+/// Result of a separate counting trial, in which a proxy reads the frames between contenders and servers. Its
 /// waits are discarded, because the proxy delays them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counting {
     /// Reason why nothing was counted; `None` if the trial succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// Cycles of each contender that are counted.
+    /// Counted cycles of each contender.
     pub turns: CountedTurns,
     /// Counts of these cycles.
     pub counted: WireCounts,
-    /// Notifications caused by the releases of these cycles, including notifications to the releasers; `None` if
-    /// unknown.
+    /// Notifications caused by the releases of these cycles, including notifications to the releasers. `None`
+    /// if unknown.
     pub by_release: Option<u64>,
     /// Reason why `by_release` is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,14 +258,13 @@ pub struct Counting {
     pub client: Option<Counts>,
 }
 
-/// Cycles of each contender that are counted. A cycle is one acquire, hold and release, or an acquire that
-/// failed.
+/// Counted cycles of each contender. A cycle is one acquire, hold and release, or a failed acquire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedTurns {
-    /// All cycles but the first, in which a client may have to create nodes that it needs.
+    /// All cycles except the first, in which a client may create nodes that it needs.
     AfterTheFirst,
-    /// All cycles, because contenders had only one each.
+    /// All cycles, because contenders had only one cycle each.
     #[default]
     All,
 }
@@ -274,12 +273,12 @@ impl CountedTurns {
     pub fn told(self) -> &'static str {
         match self {
             Self::AfterTheFirst => "each contender's first cycle left out",
-            Self::All => "first cycles among them",
+            Self::All => "first cycles included",
         }
     }
 }
 
-/// A difference between the counts of the wire and of the client in the same trial.
+/// A difference between the counts on the wire and by the client in the same trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disagreement {
     pub what: &'static str,

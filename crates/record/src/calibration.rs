@@ -1,5 +1,5 @@
-//! Results of `calibrate`, measured without a lock: the latency of raw requests on each server, and the floor
-//! that follows from them.
+//! Results of `calibrate`, measured without a lock: the latency of raw requests on each server, and the
+//! floor.
 
 use std::time::SystemTime;
 
@@ -17,7 +17,7 @@ worded! {
     pub enum RawRequest by name {
         /// Create of an ephemeral sequential node.
         Create = "create",
-        /// Delete of such a node.
+        /// Delete of an ephemeral sequential node.
         Delete = "delete",
         /// exists of an existing node: a round trip to one server.
         Exists = "exists",
@@ -25,9 +25,8 @@ worded! {
         GetData = "getData",
         /// setData of 16 bytes.
         SetData = "setData",
-        /// A multi of two setData.
+        /// A multi of two setData operations.
         Multi = "multi (2 setData)",
-        /// sync.
         Sync = "sync",
         /// getChildren of 1 name.
         #[serde(rename = "get_children_1")]
@@ -79,12 +78,12 @@ pub struct ServerFigures {
     /// Time from a session's call of setData to the arrival of the event at another session of this server
     /// that watches the node.
     pub watch: Option<Timing>,
-    /// Time to open a session: from the call until the server has granted it, including the connection.
+    /// Time from the call to open a session until the server has granted it, including the connection.
     pub session_open: Option<Timing>,
-    /// Time to close a session: from the call to the server's answer.
+    /// Time from the call to close a session to the server's answer.
     pub session_close: Option<Timing>,
-    /// Time of the command `ruok` over a separate connection, including opening it; needs neither a session
-    /// nor a quorum. `None` if the server does not answer the command.
+    /// Time of a `ruok` command, including opening its connection; needs neither a session nor a quorum.
+    /// `None` if the server does not answer the command.
     pub ruok: Option<Timing>,
 }
 
@@ -99,7 +98,7 @@ impl ServerFigures {
     }
 }
 
-/// Handoffs from a session on one server to a session on the same or another server.
+/// Handoffs from a session on one server to a session on the same server or another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairFigures {
     /// Server of the session that deletes.
@@ -110,30 +109,28 @@ pub struct PairFigures {
     pub handoff: Option<Timing>,
     /// Time from the call of delete to the arrival of its reply, which may follow the event.
     pub reply: Option<Timing>,
-    /// Time from the call of delete to the reply to the read with which the watcher confirms that the node is
-    /// gone.
+    /// Time from the call of delete until a read by the watcher has confirmed that the node is gone.
     pub confirmed: Option<Timing>,
 }
 
-/// Complete result of one calibration.
+/// Result of one calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
     /// Version of zklockbench.
     pub tool_version: String,
     /// Commit of the build, with `-dirty` if the tree had changes; `None` outside a checkout.
     pub tool_commit: Option<String>,
-    /// Wall time of the start; a label.
+    /// Wall time of the start, for display only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// Wall time of the end; a label.
+    /// Wall time of the end, for display only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub ended_at: SystemTime,
     /// Planned measuring time in microseconds.
     pub budget_us: u64,
-    /// Pause before each handoff and each uncontended acquire, in microseconds; missing if they followed each
-    /// other immediately.
+    /// Pause before each handoff and each uncontended acquire, in microseconds; missing if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest_us: Option<u64>,
     /// Sessions per server that were used for saturation.
@@ -151,13 +148,13 @@ pub struct Calibration {
     pub synced_writes_per_s: Option<f64>,
     /// Measurements of each server.
     pub servers: Vec<ServerFigures>,
-    /// Handoffs by the servers of the two sessions.
+    /// Handoffs for each pair of servers.
     pub pairs: Vec<PairFigures>,
     /// Measurements that failed, with the reason.
     pub missing: Vec<String>,
 }
 
-/// Writes per second through the leader; `None` if no server leads.
+/// Writes per second through the leader; `None` if there is no leader.
 pub fn synced_writes_per_s(servers: &[ServerFigures]) -> Option<f64> {
     let leader = servers.iter().find(|server| server.leads())?;
     let rates = [RawRequest::Create, RawRequest::SetData]
@@ -186,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn synced_writes_are_taken_from_the_leader_or_unknown() {
+    fn synced_writes_come_from_the_leader_and_are_unknown_without_one() {
         let all = [server("follower", [9_000.0, 9_500.0]), server("leader", [1_000.0, 1_500.0])];
         assert_eq!(synced_writes_per_s(&all), Some(1_500.0));
         assert_eq!(synced_writes_per_s(&all[..1]), None);

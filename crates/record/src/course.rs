@@ -1,5 +1,5 @@
-//! Course of a trial's load: whether and how it reached a steady state. For an open load, also the fate of arrivals,
-//! their unevenness, and whether the generator issued them on schedule.
+//! Course of a trial's load: whether and how it reached a steady state. For an open load, also what happened
+//! to the arrivals, and whether the generator issued them on schedule.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::measure::{Growth, added_up, growth};
 
-/// Arrivals due in the measured phase, whenever they ended: each was served, unserved or dropped.
+/// Arrivals due in the measured phase, whenever they ended. Each was served, unserved or dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Arrived {
     /// Arrivals that were due.
@@ -34,7 +34,7 @@ impl Arrived {
 added_up!(Arrived { offered, started, served, unserved, dropped, backlog_us });
 
 /// Index of dispersion of counts in windows of one width: variance of the arrivals per window divided by
-/// their mean. It is 1 for a Poisson process, near 0 for even arrivals, and larger for bursts.
+/// their mean. The index is 1 for a Poisson process, near 0 for even arrivals, and larger for bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Dispersion {
     /// Width of a window, in microseconds.
@@ -53,7 +53,8 @@ impl Dispersion {
     pub const WIDTHS_US: [u64; 3] = [100_000, 1_000_000, 10_000_000];
     /// Minimum number of windows for a meaningful variance.
     pub const WINDOWS_AT_LEAST: usize = 20;
-    /// Maximum difference between the indices, relative to the scheduled index or to 1, whichever is larger.
+    /// Maximum difference between the two indices, relative to the scheduled index or to 1, whichever is
+    /// larger.
     pub const OFF_AT_MOST: f64 = 0.1;
 
     /// Dispersion for one width; `None` with too few windows or without arrivals.
@@ -94,8 +95,8 @@ pub enum WarmUpEnd {
     TooFew,
 }
 
-/// Course of a trial in slots of equal length from the start of its load. Steadiness is judged from these
-/// data, and can be judged again.
+/// Course of a trial in slots of equal length from the start of the load. Steadiness can be judged again from
+/// these data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steady {
     /// Reason for the end of the warm-up.
@@ -156,7 +157,7 @@ mod tests {
     fn dispersion_is_off_if_it_differs_by_more_than_a_tenth() {
         let of = |scheduled, issued| Dispersion { width_us: 100_000, windows: 50, scheduled, issued };
         assert!(!of(1.0, 1.09).is_off() && of(1.0, 1.11).is_off() && of(1.0, 0.8).is_off());
-        assert!(!of(0.0, 0.05).is_off(), "even arrivals can't be met to the microsecond");
+        assert!(!of(0.0, 0.05).is_off(), "even arrivals are not issued to the microsecond");
         assert!(of(0.0, 0.2).is_off());
         assert!(!of(10.0, 10.9).is_off() && of(10.0, 11.1).is_off());
     }

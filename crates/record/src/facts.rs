@@ -1,7 +1,7 @@
-//! Known facts about a trial at its end: the contenders' moments, and the servers' log records of their nodes. The judge and the
-//! history read them as events.
+//! Facts about a finished trial: the contenders' moments, and the servers' log records of their nodes. The
+//! judge and the history read both as events.
 //!
-//! The number of moments is unbounded, so they are spooled, dropped by the judge and never stored.
+//! There may be any number of moments, so they are spooled to disk, and dropped after judging.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -18,19 +18,19 @@ use zklockbench_core::spool::{Merge, Sorted};
 
 /// Prefix of the locks' names in a history.
 const LOCK: &str = "lock-";
-/// Name of the only process of a history, which has a single clock.
+/// Name of the only process in a trial's history.
 const PROCESS: &str = "run";
 
 /// A moment with the number of the generator thread that recorded it.
 pub type Noted = (usize, Moment);
 
-/// A transaction behind the acquisition of a contender at that time.
+/// Time and contender of an acquisition, and a transaction behind it.
 pub type EnteredAsOf = (Stamp, usize, i64);
 
 /// A contender, and a time that identifies one of its holds.
 pub type Hold = (usize, Stamp);
 
-/// A fault, or a message of a contender that was kept because an overlap followed.
+/// A fault, or a message of a contender shortly before an overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traced {
     pub at: Stamp,
@@ -41,7 +41,8 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Whether the step precedes a contender's action at `moment`. A contender acts on replies of the same microsecond.
+    /// Whether the step precedes a contender's action at `moment`. Within one microsecond, only requests
+    /// follow the action.
     fn is_before(&self, moment: Stamp) -> bool {
         self.at < moment || self.at == moment && self.kind != StepKind::Request
     }
@@ -63,11 +64,11 @@ pub struct Facts {
     pub noted: Sorted<Noted, (Stamp, usize)>,
     /// Transactions that created contenders' nodes, if only the servers' logs show them.
     pub created: Sorted<EnteredAsOf, (Stamp, usize)>,
-    /// Transactions as of which contenders entered, if they were known only afterwards.
+    /// Transactions as of which contenders entered, if known only afterwards.
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
-    /// Holds, each identified by its end, whose session another contender had closed before that end.
+    /// Holds, each identified by its end, whose session another contender had closed by then.
     pub closed: HashSet<Hold>,
-    /// Number of missing notes, which arrived faster than the disk could store them, and of threads that never ended.
+    /// Number of moments lost because the disk was too slow, plus the number of threads that never ended.
     pub gaps: u64,
     /// Lives of the trial's nodes from the servers' logs; empty if the logs cannot be read.
     pub lives: Lives,
@@ -75,8 +76,8 @@ pub struct Facts {
     pub all_gone: bool,
     /// Conversion of stamps to the time of the servers' host.
     pub wall: WallClock,
-    /// Maximum difference between that time and a server's, in milliseconds: [`CLOCKS_DIFFER_MS`] plus the
-    /// amount by which the clock was set during the trial.
+    /// Maximum difference between that time and a server's, in milliseconds: [`CLOCKS_DIFFER_MS`] plus any
+    /// adjustment of the clock during the trial.
     pub clocks_differ_ms: i64,
 }
 
@@ -121,20 +122,19 @@ impl Facts {
         (*entered, *contender)
     }
 
-    /// Whether a node is gone although no server's log records its end. The ensemble has then lost acknowledged
-    /// transactions, and nothing that depends on the node counts against the lock.
+    /// Whether a node is gone although no server's log records its end. The ensemble has then lost
+    /// acknowledged transactions, and nothing about the node counts against the lock.
     pub fn is_forgotten(&self, life: &Life) -> bool {
         self.all_gone && life.deleted.is_none()
     }
 
-    /// The header of the trial's history.
     pub fn header(&self, trial: &Trial) -> Header {
         let is_complete = trial.cut_short.is_none() && self.gaps == 0;
         let locks = lock_names(trial).into_iter().map(|name| (name, self.kind));
         Header { complete: Some(is_complete), locks: locks.collect() }
     }
 
-    /// Number of a lock from its name in the header.
+    /// Number of a lock, from its name in the header.
     pub fn lock_number(name: &str) -> usize {
         name.strip_prefix(LOCK).and_then(|number| number.parse().ok()).unwrap_or(0)
     }
@@ -159,10 +159,10 @@ impl Facts {
         }))
     }
 
-    /// Passes on the trial's events in order of time.
+    /// Passes the trial's events to `each` in order of time.
     ///
     /// # Errors
-    /// The first error of `each`, or of reading the moments, as `unreadable` describes it.
+    /// The first error of `each`, or of reading the moments, converted by `unreadable`.
     pub fn each_event<E>(
         &self,
         trial: &Trial,
@@ -203,7 +203,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Moments that only record that the run stopped waiting: the last acquire of a stuck contender has no end.
+    /// Failed last acquires of stuck contenders: the run stopped, but the wait did not end.
     fn waits_of_the_stuck(&self, trial: &Trial) -> io::Result<HashSet<Hold>> {
         let stuck: HashSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
         let mut lasts = BTreeMap::new();
@@ -226,8 +226,7 @@ fn lock_names(trial: &Trial) -> Vec<String> {
     (0..trial.spec.locks).map(|lock| format!("{LOCK}{lock}")).collect()
 }
 
-/// Sorts simultaneous moments so that exits come before entries: a stamp of whole microseconds does not show that the
-/// lock was handed over in between.
+/// Moves exits before entries among simultaneous moments: a handoff may take less than a microsecond.
 fn leavers_first(at_once: &mut Vec<Moment>) {
     if at_once.len() < 2 {
         return;
@@ -248,8 +247,8 @@ struct Holding {
 }
 
 impl Holding {
-    /// Whether the logs show that the hold's session outlived its node, so that a lost connection did not put the hold
-    /// in doubt.
+    /// Whether the session outlived the node according to the logs. A lost connection then does not put the
+    /// hold in doubt.
     fn session_survives(&self) -> bool {
         self.life.as_ref().is_some_and(|life| life.deleted.is_some() && !life.with_its_session)
     }
@@ -259,13 +258,13 @@ impl Holding {
 struct Events<'a> {
     facts: &'a Facts,
     never_ended: HashSet<Hold>,
-    /// Each contender's hold.
+    /// Current hold of each contender.
     holding: HashMap<usize, Holding>,
 }
 
 impl Events<'_> {
-    /// A moment with data from the logs: the end of a hold's session is added as a moment before it. `None` for a
-    /// moment that turns out not to have happened.
+    /// Completes a moment with data from the logs. The first result is an extra moment for the end of the
+    /// hold's session, if it ended. The second is `None` if the moment did not happen.
     fn complete(&mut self, mut moment: Moment) -> io::Result<(Option<Moment>, Option<Moment>)> {
         let Moment { at, contender, .. } = moment;
         if moment.deed == Deed::Fails && self.never_ended.contains(&(contender, at)) {
@@ -303,9 +302,8 @@ impl Events<'_> {
         Ok((ended, Some(moment)))
     }
 
-    /// End of a holder's session. A holder whose node was deleted with its session had lost the session, whether or not it knew.
-    /// That does not excuse a hold that began after the node was gone. If the ensemble lost the node, the holder at each time is
-    /// unknown.
+    /// Fate of a holder's session. The session had expired if the node was deleted with it, unless the hold
+    /// began after the deletion. The fate is unknown if the ensemble lost the node.
     fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<SessionEnd> {
         let facts = self.facts;
         if facts.closed.contains(&hold) {
@@ -347,10 +345,10 @@ fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str) -> Event<
     Event { t_us: moment.at, process: PROCESS, clock: None, contender, session, state, what }
 }
 
-/// The transactions that only the logs show, read in parallel with the moments.
+/// Transactions that only the logs show, read in parallel with the moments.
 struct AsOf<'a> {
     rest: Merge<'a, EnteredAsOf, (Stamp, usize)>,
-    /// Acquisitions of the last requested time, and the first one of a later time.
+    /// Acquisitions at the last requested time, and the first later acquisition.
     found: Vec<EnteredAsOf>,
 }
 
@@ -390,7 +388,7 @@ mod tests {
         assert_eq!(order, [(2, leaves), (1, enters), (1, leaves), (3, enters)]);
     }
 
-    /// The events of a hold from 10 to 100 by node 7 with that life, as pairs of phase and state.
+    /// Events of a hold from 10 ms to 100 ms with node 7, as text.
     fn events_of_a_hold(life: Life, change: impl FnOnce(&mut Facts)) -> Vec<String> {
         events_of_moments(life, &[], change)
     }
@@ -439,10 +437,14 @@ mod tests {
         assert_eq!(events_of_a_hold(deleted(95), |_| {}), ["Ok Some(9)"]);
         let with_session = |ms| Life { with_its_session: true, ..deleted(ms) };
         assert_eq!(events_of_a_hold(with_session(50), |_| {}), ["session", "Ok Some(9)"]);
-        // The hold began at 10 ms, and the servers' clock may be this much behind.
+        // The hold began at 10 ms, and the clock of the servers may be `CLOCKS_DIFFER_MS` behind.
         let for_sure = 10 - CLOCKS_DIFFER_MS;
         assert_eq!(events_of_a_hold(with_session(for_sure), |_| {}), ["session", "Ok Some(9)"]);
-        assert_eq!(events_of_a_hold(with_session(for_sure - 1), |_| {}), ["Ok Some(9)"], "gone before");
+        assert_eq!(
+            events_of_a_hold(with_session(for_sure - 1), |_| {}),
+            ["Ok Some(9)"],
+            "the node was gone before the hold"
+        );
         assert_eq!(events_of_a_hold(Life::default(), |_| {}), ["Unknown None"], "the ensemble lost the node");
         assert_eq!(events_of_a_hold(Life::default(), |facts| facts.all_gone = false), ["Ok None"]);
         let closed = |facts: &mut Facts| facts.closed.extend([(0, 100_000)]);

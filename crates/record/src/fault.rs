@@ -16,11 +16,11 @@ pub struct FaultRecord {
     pub label: String,
     /// Target that was hit: `server 2 (leader)`, `contender 7 (holder)`.
     pub target: String,
-    /// Time of the request; for a fault that never became due, the end of the load.
+    /// Time at which the fault was requested; for a fault that never became due, the end of the load.
     pub asked_us: i64,
     /// Time at which the effect was observed.
     pub effective_us: Option<i64>,
-    /// Time at which the fault had ended, with its healing observed.
+    /// Time at which the end of the fault was observed.
     pub ended_us: Option<i64>,
     /// Whether the effect was observed.
     pub proved: bool,
@@ -28,23 +28,23 @@ pub struct FaultRecord {
     pub proof: String,
     /// Reason why the fault could not be healed, if healing failed.
     pub left: Option<String>,
-    /// Time from the request until a new leader with a synchronised majority was first seen. `None` if there was none
-    /// before the fault ended, or if no fault hits servers.
+    /// Time from the request until a new leader with a synchronised majority was first observed. `None` if
+    /// there was none before the fault ended, or if no fault hits servers.
     pub elected_us: Option<u64>,
     /// Longest time without an acquisition of a wanted lock, in microseconds. Gaps count if they overlap the
     /// fault, or begin with the first demand after it and before the next fault.
     pub longest_gap_us: Option<u64>,
-    /// 99th percentile of the waits of arrivals of an open load, due from the request until the fault and its
-    /// longest gap had ended. `None` for other loads, and in results of older versions.
+    /// 99th percentile of the waits of arrivals due between the request and the end of the fault and its
+    /// longest gap. `None` for loads without arrivals, and in results of older versions.
     #[serde(default)]
     pub wait_p99: Option<Bound>,
     /// Time from the observed effect, or the first later demand for the lock, to the next acquisition.
     pub recovered_us: Option<u64>,
-    /// Time from the observed effect until a contender first noticed that its connection was gone. `None` if none did
-    /// before the next fault, and in results of older versions.
+    /// Time from the observed effect until the first contender was notified of its lost connection. `None` if
+    /// there was no such contender before the next fault, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_us: Option<u64>,
-    /// Number of sessions whose end contenders learned of, from this fault's request to the next one's, without
+    /// Number of lost sessions of which contenders were notified before the next fault was requested, except
     /// sessions of crashed contenders. `None` in a worker's part, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions_lost: Option<u64>,
@@ -52,8 +52,8 @@ pub struct FaultRecord {
     /// interrupted for 5 ms or more, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// Waits of later arrivals until the fault ended, e.g. while a server was down and another one led.
-    /// `None` for loads without arrivals, and in results of older versions.
+    /// Waits of arrivals after the disturbance until the fault ended, e.g. while one server was down and
+    /// another led. `None` for loads without arrivals, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meanwhile: Option<ArrivalWaits>,
 }
@@ -69,8 +69,8 @@ pub struct Disturbance {
     pub waits: ArrivalWaits,
     /// Mean wait of earlier arrivals at these locks, in microseconds; `None` without any.
     pub usual_wait_us: Option<u64>,
-    /// Time from the end of a lock's longest gap until its queue was no longer than the earlier maximum; the
-    /// longest of any lock. `None` if a queue did not drain before the load ended.
+    /// Longest time, over the locks, from the end of a lock's longest gap until its queue was no longer than
+    /// before the fault. `None` if a queue did not drain before the load ended.
     pub drained_us: Option<u64>,
 }
 
@@ -88,8 +88,8 @@ pub struct ArrivalWaits {
 }
 
 impl ArrivalWaits {
-    /// Statistics of waits in microseconds, where `None` is an unserved wait, which counts as longer than all
-    /// others. Returns `None` if no arrival was served.
+    /// Statistics of waits in microseconds, where `None` is an unserved wait and counts as the longest.
+    /// Returns `None` if no arrival was served.
     pub fn of(waits: impl IntoIterator<Item = Option<u64>>) -> Option<Self> {
         let all: Vec<Option<u64>> = waits.into_iter().collect();
         let mut served: Vec<u64> = all.iter().copied().flatten().collect();
@@ -132,7 +132,7 @@ pub struct Stuck {
     pub node: Option<String>,
     /// Number of nodes ahead of the contender's own.
     pub position: Option<usize>,
-    /// Blocking node: the first of the queue, with its session and that session's owner.
+    /// Blocking node: the first node of the queue, with its session and the owner of that session.
     pub blocked_by: Option<String>,
     /// Contender that owns the blocking node; `None` if no contender does, and in runs of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,14 +149,15 @@ pub struct Stuck {
 pub struct FencingCounts {
     /// Number of writes: each holder writes when it enters and before it leaves.
     pub writes: u64,
-    /// Writes of a holder after another had entered. Without fencing, each would have overwritten the other's
-    /// data.
+    /// Writes of a holder after another holder had entered. Without fencing, each would have overwritten
+    /// newer data.
     pub stale: u64,
     /// Stale writes that were rejected because the token, the czxid of the holder's node, was not the newest.
     pub stale_rejected: u64,
     /// Stale writes that would have been rejected with the node's number as the token.
     pub stale_rejected_by_number: u64,
-    /// Writes rejected although no other holder had entered, because the token did not grow from holder to holder.
+    /// Writes rejected although no other holder had entered, because tokens did not grow from holder to
+    /// holder.
     pub sound_rejected: u64,
 }
 

@@ -33,8 +33,8 @@ impl Reading {
     }
 }
 
-/// Median number of samples per repetition. A slow repetition has fewer and still counts, because leaving it
-/// out would make its side look faster.
+/// Median number of samples per repetition. A slow repetition has fewer samples but still counts; without it,
+/// its side would look faster.
 pub fn usual_samples(readings: &[Reading]) -> Option<u64> {
     let mut samples: Vec<u64> = readings.iter().filter_map(|reading| reading.samples).collect();
     samples.sort_unstable();
@@ -59,7 +59,7 @@ impl fmt::Display for Missing {
 }
 
 impl Trial {
-    /// The trial's value of a metric; latencies need the trial's histograms.
+    /// Value of a metric in the trial; latencies need the trial's histograms.
     pub fn reading(&self, figure: Figure) -> Result<Reading, Missing> {
         match figure {
             Figure::Latency(measure, statistic) => latency(self, measure, statistic),
@@ -71,7 +71,8 @@ impl Trial {
     }
 }
 
-/// Repetitions of a cell that measured a metric. A driver's requests are counted in only one of them.
+/// Repetitions of a cell that measured a metric, or all if none did. A driver's requests are counted in only
+/// one repetition.
 pub fn measured_in<'t>(figure: Figure, trials: &[&'t Trial]) -> Vec<&'t Trial> {
     let on_the_wire = is_counted_on_the_wire(figure);
     let measures =
@@ -108,7 +109,7 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
     Ok(Reading { value, at_least, samples: Some(all.count()) })
 }
 
-/// A strategy with a number of contenders.
+/// A strategy and a number of contenders.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CellKey {
     /// Label of the strategy.

@@ -20,7 +20,7 @@ use zklockbench_scenario::{Load, Stop};
 #[derive(Debug, Clone, Copy)]
 pub struct FigureEntry {
     pub card: FigureCard,
-    /// Measure and statistic of a metric with samples; gates and options name it by these, not by the card.
+    /// Measure and statistic of a metric with samples, which gates and options use as its name.
     pub latency: Option<(Measure, Statistic)>,
     read: fn(&Trial) -> Option<f64>,
     /// Name in `derived`, `summary.csv` and `summary.json`; `None` if a trial's file stores it elsewhere.
@@ -30,7 +30,7 @@ pub struct FigureEntry {
     /// Whether `compare` includes the metric by default, as part of the load on the ensemble.
     pub compared: bool,
     pub tracked: bool,
-    /// Whether a driver's lock has the metric only in its counting trial on the wire, i.e. in one repetition.
+    /// Whether a driver's lock has the metric only in its counting trial, i.e. in one repetition.
     pub on_the_wire: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct FigureEntry {
 #[derive(Debug, Clone, Copy)]
 pub struct FigureColumn {
     pub heading: &'static str,
-    /// Priority for omission in narrow tables: the largest value goes first, and 0 always stays.
+    /// Order of omission in narrow tables: the largest value goes first, and 0 always stays.
     pub spare: u8,
     pub in_percent: bool,
     /// Explanation below the table; empty if the heading suffices.
@@ -54,7 +54,7 @@ pub struct FigureChart {
     pub section: &'static str,
     /// Minimum number of contenders for a meaningful value.
     pub from: usize,
-    /// Reason to state if no trial measured the metric; `None` if loads without it need no chart of it.
+    /// Text to print if no trial measured the metric; `None` to leave the chart out silently.
     pub missing: Option<&'static str>,
 }
 
@@ -62,7 +62,7 @@ impl FigureEntry {
     const fn new(kind: FigureKind, name: &'static str, unit: Unit, better: Better) -> Self {
         let stored_as = match kind {
             FigureKind::Ratio => Some(name),
-            // Counts are stored among the trial's counts.
+            // A trial's file already contains its counts.
             FigureKind::Count => None,
         };
         Self {
@@ -133,7 +133,7 @@ impl FigureEntry {
         }
     }
 
-    /// The value for a trial; `None` if nothing of the kind was measured.
+    /// Value in a trial; `None` if it was not measured.
     pub fn of(&self, trial: &Trial) -> Option<f64> {
         (self.read)(trial)
     }
@@ -143,7 +143,7 @@ impl FigureEntry {
     }
 }
 
-/// Every metric without samples, as named in gates and options.
+/// Every metric without samples.
 pub fn cards() -> Vec<&'static FigureCard> {
     ALL.iter().map(|entry| &entry.card).collect()
 }
@@ -168,7 +168,7 @@ const fn share(name: &'static str, better: Better) -> FigureEntry {
     FigureEntry::new(FigureKind::Ratio, name, Unit::Share, better)
 }
 
-/// A statistic of the samples of a measure that has a column in tables.
+/// A statistic of a measure, with a column in tables.
 const fn latency(name: &'static str, measure: Measure, statistic: Statistic, spare: u8) -> FigureEntry {
     let entry = FigureEntry::new(FigureKind::Ratio, name, Unit::Micros, Better::Lower).stored_elsewhere();
     FigureEntry { latency: Some((measure, statistic)), ..entry.column(name, spare) }
@@ -183,12 +183,12 @@ pub static FAILED_TRY_P50: FigureEntry =
     latency("failed try p50", Measure::FailedTry, Statistic::percent(50), 4)
         .explained("from the call of a try to its return without the lock");
 
-/// Defines the entries, each with its description, and the list of all.
+/// Defines the entries with their descriptions, and the list of all entries.
 macro_rules! figures {
     ($($(#[doc = $what:literal])+ $id:ident = $entry:expr;)*) => {
         $($(#[doc = $what])+ pub static $id: FigureEntry = $entry.what(concat!($($what),+));)*
 
-        /// Every metric without samples, in the order in which outputs list them.
+        /// Every metric without samples, in output order.
         pub static ALL: &[&FigureEntry] = &[$(&$id),*];
     };
 }
@@ -205,7 +205,8 @@ pub static HANDOFF_P50: FigureEntry = latency("handoff p50", Measure::Handoff, S
     .explained("from a holder's call of release to the next holder's return from acquire");
 
 figures! {
-    /// Time until every contender had made all of its acquisitions, for loads that give their number.
+    /// Time until every contender had made all of its acquisitions; only for loads with a fixed number of
+    /// acquisitions.
     TOTAL_TIME = FigureEntry::new(FigureKind::Ratio, "total_time", Unit::Micros, Better::Lower)
         .read(|trial| trial.total_us().map(|us| us as f64))
         .stored_as("total_time_us")
@@ -249,18 +250,18 @@ figures! {
         })
         .column_in_percent("won", 1)
         .explained("share of the tries that got the lock");
-    /// Requests of a failed try.
+    /// Requests per failed try.
     REQUESTS_PER_FAILED_TRY = amount("requests_per_failed_try", Better::Lower)
         .read(|trial| ratio(trial.measured.failed_try_requests, trial.failed_tries()).filter(|_| is_seen(trial)))
         .column("requests/failed try", 4);
-    /// Acquisitions per second if tries kept the locks busy all the time: the number of locks divided by the mean time of
-    /// an acquire, its hold and its release. Only for acquires that never wait.
+    /// Acquisitions per second if tries kept the locks busy all the time: locks divided by the mean time of
+    /// acquire, hold and release. Only for acquires that never wait.
     SATURATION = rate("saturation", Better::Higher)
         .read(saturation)
         .stored_as("saturation_per_s")
         .column("saturation/s", 5)
         .explained("acquisitions per second if tries kept the locks busy all the time");
-    /// Due arrivals per second of an open load: the throughput if all were served in time.
+    /// Arrivals due per second in an open load: the throughput if all were served in time.
     OFFERED = rate("offered", Better::Neither)
         .read(|trial| trial.arrived.and_then(|arrived| per_second(arrived.offered, trial.measured_us)))
         .stored_as("offered_per_s")
@@ -284,7 +285,7 @@ figures! {
     /// Part of `fan_out` whose contender then acquired without waiting again.
     FAN_OUT_USEFUL = amount("fan_out_useful", Better::Neither)
         .read(|trial| per_release(trial, trial.measured.notifications.by_release_useful));
-    /// Part of `fan_out` that woke a contender in vain.
+    /// Rest of `fan_out`: notifications that did not lead to an acquisition.
     FAN_OUT_SPURIOUS = amount("fan_out_spurious", Better::Lower)
         .read(|trial| per_release(trial, trial.measured.notifications.by_release_spurious));
     /// Requests sent per acquisition.
@@ -328,26 +329,26 @@ figures! {
     BYTES_RECEIVED_PER_ACQUISITION = bytes("bytes_received_per_acquisition")
         .read(|trial| per_acquisition(trial, |sent| sent.bytes_received))
         .on_the_wire();
-    /// Nodes without an owner that fresh locks leave, containers included, per acquisition of the whole trial.
+    /// Persistent nodes (including containers) that fresh locks leave, per acquisition of the whole trial.
     NODES_LEFT = amount("nodes_left", Better::Lower)
         .read(|trial| ratio(trial.nodes_left?, trial.whole.acquired()))
         .column("nodes left/acq", 4)
         .explained("nodes that stay on the ensemble, per acquisition");
-    /// Share of the acquisitions overtaken by a later arrival; for a semaphore, by as many later arrivals as
-    /// it has leases.
+    /// Share of acquisitions overtaken by a later arrival; for a semaphore with n leases, by at least n later
+    /// arrivals.
     OVERTAKEN_SHARE = share("overtaken_share", Better::Lower)
         .read(|trial| ratio(trial.measured.overtaken, trial.measured.acquired()))
         .column_in_percent("overtaken", 6)
-        .explained("share of acquisitions where a later arrival got in first");
-    /// Jain's fairness index over the contenders' acquisitions: 1 if all got the same, 1/N if one got all.
-    /// Not for a single contender, a batch, or a phase ended by acquisitions, where all have equally many
-    /// cycles. Also not below five cycles per contender on average.
+        .explained("share of acquisitions overtaken by a later arrival");
+    /// Jain's fairness index over the contenders' acquisitions: 1 if all contenders got the same number, 1/N
+    /// if one got all. Missing for a single contender, a batch, a phase ended by acquisitions (equal by
+    /// design), and below five cycles per contender on average.
     FAIRNESS = share("fairness", Better::Higher).read(fairness)
         .column("fairness", 9)
         .explained("Jain's index, 1 is fair")
         .tracked();
-    /// Average number of simultaneous readers over the measured phase, for all locks together; missing
-    /// without reads.
+    /// Average number of simultaneous readers over the measured phase, summed over all locks; missing without
+    /// reads.
     MEAN_READERS = amount("mean_readers", Better::Neither)
         .read(|trial| {
             let (counts, us) = (&trial.measured, trial.measured_us);
@@ -371,7 +372,7 @@ figures! {
         .read(|trial| whole(trial.timed_out()));
     /// Arrivals of an open load that found no free session and were dropped, as the scenario specifies.
     DROPPED = count("dropped", Better::Lower).read(|trial| whole(trial.arrived?.dropped));
-    /// Waits that ended without the lock, or had not ended when the measured phase did.
+    /// Waits that ended without the lock, or had not ended by the end of the measured phase.
     UNSERVED = count("unserved", Better::Neither)
         .read(|trial| whole(trial.unserved()));
     /// Requests sent.
@@ -384,26 +385,26 @@ figures! {
     /// Bytes in both directions.
     BYTES = FigureEntry::new(FigureKind::Count, "bytes", Unit::Bytes, Better::Lower)
         .read(|trial| seen(trial, |counts| counts.bytes_sent + counts.bytes_received));
-    /// Acquisitions overtaken by a later arrival; for a semaphore, by as many later arrivals as it has
-    /// leases.
+    /// Acquisitions overtaken by a later arrival; for a semaphore with n leases, by at least n later
+    /// arrivals.
     OVERTAKEN = count("overtaken", Better::Lower).read(|trial| whole(trial.measured.overtaken));
     /// Locks lost while held.
     LOST_WHILE_HELD = count("lost_while_held", Better::Lower).read(|trial| whole(trial.measured.lost_while_held));
     /// Violations in the whole trial.
     VIOLATIONS = count("violations", Better::Lower).read(|trial| whole(trial.violation_count));
-    /// Acquisitions that would have revealed a violation, at most as many as the measured phase had.
+    /// Acquisitions checked for violations, at most as many as the measured phase had.
     EVIDENCE = count("evidence", Better::Neither).read(|trial| whole(trial.checked()));
     /// Errors in the whole trial.
     ERRORS = count("errors", Better::Lower).read(|trial| whole(trial.errors.values().sum()));
     /// Sessions that expired.
     SESSIONS_EXPIRED = count("sessions_expired", Better::Lower).read(|trial| whole(trial.sessions.expired));
-    /// Longest time until a holder whose session had ended learned of it; missing without the servers' logs, and if
-    /// no session ended during a hold.
+    /// Longest time until a holder was notified that its session had ended. Missing without the servers'
+    /// logs, and if no session ended during a hold.
     TOLD_MAX = FigureEntry::new(FigureKind::Ratio, "told_max", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.lost_holds.as_ref()?.told_max_us()? as f64))
         .stored_as("told_max_us");
-    /// Longest time for which a holder stayed in its critical section after its session had ended; missing in the
-    /// same cases.
+    /// Longest time for which a holder stayed in its critical section after its session had ended. Missing
+    /// without the servers' logs, and if no session ended during a hold.
     ZOMBIE_MAX = FigureEntry::new(FigureKind::Ratio, "zombie_max", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.lost_holds.as_ref()?.inside_max_us()? as f64))
         .stored_as("zombie_max_us");
@@ -412,18 +413,17 @@ figures! {
     BLOCKED_BEYOND_LIMIT = FigureEntry::new(FigureKind::Ratio, "blocked_beyond_limit", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.limited_holds?.longest_blocked_us as f64))
         .stored_as("blocked_beyond_limit_us");
-    /// Acquires that outlived their timeout, by more than a tenth of it (at least 100 ms; a try: by more than 1 s).
+    /// Acquires that exceeded their timeout by more than a tenth of it (at least 100 ms; 1 s for tries).
     OVERRAN = count("overran", Better::Lower).read(|trial| overran(trial, Measure::Overrun));
-    /// Releases that took longer than the acquire timeout, by more than a tenth of it (at least 100 ms).
+    /// Releases that exceeded the acquire timeout by more than a tenth of it (at least 100 ms).
     RELEASES_OVERRAN = count("releases_overran", Better::Lower).read(|trial| overran(trial, Measure::ReleaseOverrun));
-    /// Nodes left after all contenders have released, in the whole trial: ephemeral and numbered nodes in the locks'
-    /// directories, and all nodes beside these directories below the run's directory.
+    /// Nodes left after all contenders released: ephemeral and numbered nodes in the locks' directories, and
+    /// unexpected nodes elsewhere in the run's directory. Covers the whole trial.
     ORPHANS = count("orphans", Better::Lower).read(|trial| whole(trial.orphans?));
     /// `orphans` per acquisition of the whole trial.
     ORPHANS_PER_ACQUISITION = amount("orphans_per_acquisition", Better::Lower)
         .read(|trial| ratio(trial.orphans?, trial.whole.acquired()));
-    /// Watches still set on the servers after the load ended and all contenders released; missing if a server
-    /// did not answer.
+    /// Watches still set on the servers after all contenders released; missing if a server did not answer.
     WATCHES_LEFT = count("watches_left", Better::Lower)
         .read(|trial| whole(watches_left(trial)?))
         .stored_as("watches_left");
@@ -433,12 +433,12 @@ fn whole(count: u64) -> Option<f64> {
     Some(count as f64)
 }
 
-/// A traffic count; `None` if some traffic was hidden, because the count would be too small.
+/// A traffic count; `None` if some traffic was hidden.
 fn seen(trial: &Trial, count: fn(&Counts) -> u64) -> Option<f64> {
     is_seen(trial).then(|| count(&trial.measured) as f64)
 }
 
-/// Number of calls that outlived the acquire timeout; `None` if there is none.
+/// Number of calls that exceeded the acquire timeout; `None` without a timeout.
 fn overran(trial: &Trial, measure: Measure) -> Option<f64> {
     trial.spec.acquire_timeout?;
     whole(trial.histograms.get(&measure).map_or(0, |samples| samples.len()))
@@ -459,7 +459,7 @@ fn per_release(trial: &Trial, amount: u64) -> Option<f64> {
     ratio(amount, trial.measured.releases).filter(|_| is_seen(trial))
 }
 
-/// Whether all traffic of the measured phase was visible, which is never true for a driver's lock.
+/// Whether all traffic of the measured phase was visible; never true for a driver's lock.
 fn is_seen(trial: &Trial) -> bool {
     trial.measured.unseen == 0 && !trial.is_counted_apart()
 }
@@ -467,8 +467,7 @@ fn is_seen(trial: &Trial) -> bool {
 fn fairness(trial: &Trial) -> Option<f64> {
     let shares: Vec<f64> = trial.tallies.iter().map(|tally| tally.acquired as f64).collect();
     let turns: u64 = trial.tallies.iter().map(|tally| tally.acquired).sum();
-    // If each contender stops after the same number of acquisitions, all shares are equal whatever the lock
-    // does.
+    // If every contender makes the same number of acquisitions, all shares are equal with any lock.
     if trial.is_one_shot() || shares.len() < 2 || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
         return None;
     }
@@ -486,7 +485,7 @@ fn ratio(amount: u64, per: u64) -> Option<f64> {
 }
 
 /// Growth of the servers' watch counts from before the load until all contenders released. Sessions are still
-/// open then, so the remaining watches last as long as the sessions.
+/// open then, so these watches last until the sessions end.
 fn watches_left(trial: &Trial) -> Option<u64> {
     const KEY: &str = "zk_watch_count";
     let left: Vec<i64> = trial
@@ -497,20 +496,19 @@ fn watches_left(trial: &Trial) -> Option<u64> {
     u64::try_from(left.iter().sum::<i64>()).ok().filter(|_| !left.is_empty())
 }
 
-/// Minimum average number of cycles per contender for fairness. With fewer, chance alone makes shares differ:
-/// with two cycles each, assigned at random, the index is about 0.7.
+/// Minimum average number of cycles per contender for fairness. With fewer, shares differ by chance: with two
+/// cycles each, assigned at random, the index is about 0.7.
 pub const TURNS_FOR_FAIRNESS: u64 = 5;
 
 pub fn reference() -> String {
     const HEAD: &str = "# Metrics\n\n\
         Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit.\n\
-        It lists the metrics that gates, `--figure` and objectives can name.\n";
+        It lists the metrics for gates, `--figure` and objectives.\n";
     const SAMPLES: &str = "\n## Metrics with samples\n\n\
         Write a measure and a statistic: `wait.p99`, `handoff.mean`. Statistics are mean, min, max, median and percentiles \
-        such as p50 or p99.9. All are times.\n\n| measure | meaning |\n|---|---|\n";
+        such as p50 or p99.9. All values are times.\n\n| measure | meaning |\n|---|---|\n";
     const PLAIN: &str = "\n## Metrics without samples\n\n\
-        These metrics describe the measured phase, unless their meaning names another one. A metric that was not measured is \
-        missing.\n\n| metric | unit | better | meaning |\n|---|---|---|---|\n";
+        These metrics describe the measured phase unless stated otherwise. A metric that was not measured is missing.\n\n| metric | unit | better | meaning |\n|---|---|---|---|\n";
     let measures = Measure::all().into_iter().filter(|measure| !matches!(measure, Measure::Request(_)));
     let measures = measures.map(|measure| format!("| `{}` | {} |\n", measure.name(), measure.what()));
     let requests =
@@ -525,7 +523,7 @@ pub fn reference() -> String {
     format!("{HEAD}{SAMPLES}{measures}{PLAIN}{plain}")
 }
 
-/// Metrics stored with a trial, by their names in files.
+/// Metrics stored with a trial, by name in files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Derived(BTreeMap<String, Option<f64>>);
@@ -566,7 +564,7 @@ impl JsonSchema for Derived {
         };
         let properties: serde_json::Map<String, serde_json::Value> = stored().map(property).collect();
         json_schema!({
-            "description": "Figures of the measured phase.",
+            "description": "Metrics of the measured phase.",
             "type": "object",
             "properties": properties,
         })
@@ -574,14 +572,14 @@ impl JsonSchema for Derived {
 }
 
 impl Trial {
-    /// Whether the load ends when each contender has acquired a given number of times, so that the total time
-    /// is a result.
+    /// Whether the load ends after a given number of acquisitions per contender, so that the total time is a
+    /// result.
     pub fn is_one_shot(&self) -> bool {
         self.is_batch() || matches!(self.spec.stop, Stop::Acquisitions(_))
     }
 
-    /// Whether each contender acquires once. The first contender is then finished after one acquisition, so there is no
-    /// time in which all take part.
+    /// Whether each contender acquires once. Each then finishes after one acquisition, so there is no time in
+    /// which all take part.
     pub(super) fn acquires_once(&self) -> bool {
         self.spec.stop == Stop::Acquisitions(1)
     }
@@ -595,7 +593,7 @@ impl Trial {
     }
 }
 
-/// Traffic on behalf of a lock, and the number of acquisitions that it covers.
+/// Traffic of locks, and the number of acquisitions that it covers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
     pub acquired: u64,
@@ -618,15 +616,15 @@ impl Trial {
         self.counting.as_ref().filter(|counting| counting.is_there())
     }
 
-    /// Traffic of the measured phase by the session's own count, or for a driver's lock by the count on the
-    /// wire. `None` if some of it was hidden.
+    /// Traffic of the measured phase as counted by the client, or on the wire for a driver's lock. `None` if
+    /// some traffic was hidden.
     pub(super) fn sent(&self) -> Option<Sent> {
         if self.is_counted_apart() {
             let counting = self.on_the_wire()?;
             let counts = &counting.counted;
             return Some(Sent {
                 acquired: counts.acquired,
-                // No faults in a counting trial: every acquisition is released.
+                // Counting trials have no faults, so every acquisition is released.
                 releases: counts.acquired,
                 requests: counts.all_requests(),
                 notifications: counts.notifications.total(),
@@ -667,7 +665,7 @@ mod tests {
     use zklockbench_core::measure::Statistic;
 
     #[test]
-    fn figures_are_found_by_their_unique_names() {
+    fn metrics_have_unique_names_that_named_finds() {
         use Statistic::{Max, Mean, Min, Percentile};
         let each =
             [Mean, Min, Percentile(50_000), Percentile(90_000), Percentile(99_000), Percentile(99_900), Max];
@@ -683,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn named_suggests_the_nearest_name_and_accepts_names_of_tables() {
+    fn named_suggests_the_nearest_name_and_accepts_names_with_units() {
         assert!(named("thruput").unwrap_err().contains("there is no metric `thruput`"));
         assert!(named("throughptu").unwrap_err().contains("did you mean `throughput`?"));
         assert_eq!(named("throughput_per_s"), Ok(THROUGHPUT.figure()));

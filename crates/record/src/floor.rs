@@ -36,26 +36,27 @@ impl Timing {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
     /// Time from one session's call of delete to the arrival of the event at another session that watches the
-    /// node. All placements of the two sessions are equally frequent.
+    /// node. All pairs of servers are equally frequent.
     pub handoff: Option<Timing>,
     /// Handoffs with both sessions on the same server.
     pub handoff_same_server: Option<Timing>,
     /// Handoffs with the sessions on two servers.
     pub handoff_other_server: Option<Timing>,
-    /// Time of an ephemeral sequential create and a getChildren of its single name, without other sessions.
+    /// Time of an ephemeral sequential create and a getChildren that returns one name, without other
+    /// sessions.
     pub uncontended: Option<Timing>,
     /// Duration of the measurement, in microseconds.
     pub took_us: u64,
-    /// Reason why some part was not measured; `None` if all was.
+    /// Reason why a part was not measured; `None` if all parts were.
     pub missing: Option<String>,
-    /// Median handoff of an earlier measurement that was an outlier and is replaced by this one, in microseconds.
+    /// Median handoff of the outlier that this measurement replaced, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlier_us: Option<u64>,
 }
 
 impl Floor {
-    /// Ratio of medians beyond which two floors differ. Floors of the same ensemble vary from measurement to
-    /// measurement.
+    /// Ratio of medians beyond which two floors differ. Repeated measurements of the same floor differ by
+    /// less.
     pub const APART: f64 = 1.25;
 
     /// Whether two medians differ more than repeated measurements of the same floor do.
@@ -63,7 +64,7 @@ impl Floor {
         one_us.max(other_us) as f64 > one_us.min(other_us) as f64 * Self::APART
     }
 
-    /// Ratio of medians beyond which one of two floors of the same run may be an outlier, and a third is measured.
+    /// Ratio of medians beyond which a third floor is measured, because one of the two may be an outlier.
     const FAR_APART: u64 = 2;
 
     /// Whether the handoffs of two floors are so far apart that one of them may be an outlier.
@@ -72,8 +73,8 @@ impl Floor {
         one.p50_us.max(other.p50_us) > Self::FAR_APART * one.p50_us.min(other.p50_us)
     }
 
-    /// The floors before and after the trials. If a third one, measured last, is close to only one of them, it replaces the
-    /// other.
+    /// Returns the floors before and after the trials. If a third floor is close to only one of them, it
+    /// replaces the other.
     pub fn without_outlier(before: Self, after: Self, third: Self) -> [Self; 2] {
         match (third.is_far_from(&before), third.is_far_from(&after)) {
             (true, false) => [Self { outlier_us: before.handoff.map(|all| all.p50_us), ..after }, third],
@@ -130,7 +131,7 @@ mod tests {
         assert!(floor(2_900).is_far_from(&floor(501)) && !floor(600).is_far_from(&floor(501)));
         assert_eq!(medians(2_900, 501, 520), [(501, Some(2_900)), (520, None)]);
         assert_eq!(medians(501, 2_900, 520), [(501, None), (520, Some(2_900))]);
-        // A floor that keeps moving has no outlier.
+        // If all three floors differ, none of them is an outlier.
         assert_eq!(medians(2_900, 1_100, 300), [(2_900, None), (1_100, None)]);
         let failed = Floor::not_measured("interrupted");
         assert_eq!(Floor::without_outlier(floor(501), floor(2_900), failed), [floor(501), floor(2_900)]);

@@ -1,6 +1,4 @@
-//! A *history*: every contender's actions as events, in order of time.
-//!
-//! A history is judged long after it was recorded, and may come from other tools. `docs/results-format.md` describes
+//! A history is judged long after the run, and may come from other tools. `docs/results-format.md` describes
 //! the file format; these are its types.
 
 use std::collections::BTreeMap;
@@ -14,7 +12,7 @@ use zklockbench_core::clock::Stamp;
 /// Declarations of a history before its first event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Whether the history is complete: `None` if it does not state it, `Some(false)` if it was cut short.
+    /// Whether the history is complete; `None` if not stated.
     pub complete: Option<bool>,
     pub locks: BTreeMap<String, LockKind>,
 }
@@ -23,7 +21,7 @@ pub struct Header {
 pub enum LockKind {
     #[default]
     Mutex,
-    /// Simultaneous holders that together hold at most this many leases.
+    /// A semaphore with this many leases.
     Semaphore(u32),
     ReadWrite,
 }
@@ -37,7 +35,8 @@ impl LockKind {
         }
     }
 
-    /// The part of the claim that applies to this kind of lock: only some have readers, and only some have leases.
+    /// The claim without the fields that this kind of lock ignores: only some have readers, and only some
+    /// have leases.
     pub fn in_force(self, claim: LockClaim) -> LockClaim {
         match self {
             Self::Mutex => LockClaim::WRITE,
@@ -83,7 +82,7 @@ pub enum Step {
     Invoke,
     /// The operation returned and took effect.
     Ok,
-    /// The operation returned and certainly had no effect: the contender continues as if it had never called.
+    /// The operation returned and certainly had no effect: the contender continues as before the call.
     Fail,
     /// The operation returned, and its effect is unknown to the contender.
     Unknown,
@@ -106,7 +105,7 @@ pub struct Event<'a> {
     /// Time in microseconds of the event's clock. Only events of the same clock are compared.
     pub t_us: u64,
     pub process: &'a str,
-    /// Clock of `t_us`; `None` for the process's own.
+    /// Clock of `t_us`; `None` for the clock of the process.
     pub clock: Option<&'a str>,
     /// Number of the contender within its process; `None` for session events that concern all contenders.
     pub contender: Option<u64>,
@@ -125,7 +124,7 @@ pub enum What<'a> {
     Session,
     /// A contender wrote to a resource that checks fencing tokens.
     Write(Write<'a>),
-    /// A message or a fault. It explains a violation, and decides nothing.
+    /// A message or a fault, which explains a violation but does not affect verdicts.
     Trace(Trace<'a>),
 }
 
@@ -138,7 +137,7 @@ pub struct Acquire<'a> {
     pub depth: Option<u32>,
     /// Fencing token: the czxid of the contender's node.
     pub token: Option<i64>,
-    /// zxid of the reply that showed the contender that it holds.
+    /// zxid of the reply that confirmed the hold to the contender.
     pub zxid: Option<i64>,
 }
 
@@ -146,7 +145,7 @@ pub struct Acquire<'a> {
 pub struct Release<'a> {
     pub lock: &'a str,
     pub step: Step,
-    /// Whether no other contender could run while this one was inside, so that an overlap could not have been seen.
+    /// Whether no other contender could run during the hold, so that no overlap could have been observed.
     pub alone: bool,
     /// zxid of the transaction that deleted the contender's node.
     pub deleted_zxid: Option<i64>,
@@ -161,14 +160,14 @@ impl Release<'_> {
     }
 }
 
-/// One end of a write to a fenced resource. Every lock guards one resource.
+/// Start or end of a write to a fenced resource. Every lock guards one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write<'a> {
     pub lock: &'a str,
     pub step: Step,
     /// Fencing token presented to the resource.
     pub token: Option<i64>,
-    /// Whether the resource accepted the write; `None` before the answer, or if unknown.
+    /// Whether the resource accepted the write; `None` if unknown, or not answered yet.
     pub accepted: Option<bool>,
     /// zxid of the write if the resource is a node: orders writes across clocks.
     pub zxid: Option<i64>,
@@ -200,7 +199,7 @@ pub struct LinePosition {
     pub offset: u64,
 }
 
-/// One action or observation of a contender in a trial: the history in memory, before it is written.
+/// One action or observation of a contender in a trial: an entry of the history in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     pub at: Stamp,
@@ -217,13 +216,13 @@ pub enum Deed {
         claim: LockClaim,
         /// Transaction that created the contender's node; `None` without a node.
         token: Option<i64>,
-        /// Transaction as of which the contender found that it holds; `None` if unknown.
+        /// Transaction as of which the contender found that it holds the lock; `None` if unknown.
         zxid: Option<i64>,
     },
     /// The acquire failed, and the contender does not enter.
     Fails,
     Leaves {
-        /// Whether no other contender could run while this one was inside.
+        /// Whether no other contender could run during the hold.
         alone: bool,
     },
     HasLeft {

@@ -1,4 +1,4 @@
-//! Holds that ended otherwise than planned: with their session, at the scenario's limit, or beyond it.
+//! Holds that did not end as planned: with their session, at the scenario's limit, or beyond it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::measure::added_up;
 use zklockbench_core::measure::combine::most;
 
-/// A hold whose session the ensemble ended. Times are microseconds since that end, by the servers' clock in whole
-/// milliseconds.
+/// A hold whose session the ensemble ended. Times are microseconds since the end of the session, by the
+/// servers' clock in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostHold {
     /// Number of the contender.
     pub contender: usize,
-    /// Time at which the holder learned that its connection was gone; negative before the end. `None` if it did not.
+    /// Time at which the holder was notified of a lost connection, negative before the end of the session.
+    /// `None` if it was not notified.
     pub suspended_us: Option<i64>,
-    /// Time until the holder was notified that its session had ended; `None` if the holder left before.
+    /// Time until the holder was notified that its session had ended; `None` if it left before.
     pub told_us: Option<u64>,
     /// Time until the holder left its critical section.
     pub inside_us: u64,
@@ -25,7 +26,7 @@ pub struct LostHold {
 pub struct LostHolds {
     /// Number of these holds.
     pub count: u64,
-    /// The first [`LostHolds::KEPT`] of them.
+    /// The first [`LostHolds::KEPT`] holds.
     pub holds: Vec<LostHold>,
 }
 
@@ -50,18 +51,18 @@ impl LostHolds {
     }
 }
 
-/// Holds of a trial with a limit.
+/// Counts of holds in a trial with a hold limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitedHolds {
-    /// Holds that their contender ended at the limit.
+    /// Holds that ended at the limit.
     pub ended_at_limit: u64,
-    /// Holds that lasted more than 50 ms longer, because their holder could not act.
+    /// Holds that exceeded the limit by more than 50 ms, because the holder could not act.
     pub overran: u64,
-    /// Longest time beyond the limit until such a holder left, in microseconds.
+    /// Longest time by which such a hold exceeded the limit, in microseconds.
     pub longest_overrun_us: u64,
     /// Acquisitions that waited for such a holder for more than 50 ms beyond the limit.
     pub blocked: u64,
-    /// Longest of these times, in microseconds.
+    /// Longest such wait beyond the limit, in microseconds.
     pub longest_blocked_us: u64,
 }
 

@@ -13,23 +13,24 @@ use zklockbench_core::verdict::Verdict;
 /// A verdict with its parts. Each part has its own reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
-    /// Combination of exclusion, progress, order and, for a run, its metrics. Accounting is left out, because a
-    /// disagreement casts doubt on the metrics, not on the lock.
+    /// Combination of exclusion, progress, order and, for a run, the metrics. Accounting is left out, because
+    /// a disagreement casts doubt on the metrics, not on the lock.
     pub verdict: Verdict,
-    /// Reason for a verdict other than `held`, in one sentence without a full stop; otherwise `None`.
+    /// Reason for a verdict other than `held`, in one sentence without a full stop; `None` if the verdict is
+    /// `held`.
     pub why: Option<String>,
-    /// Whether only permitted holders were inside together, as observed by contenders.
+    /// Whether only permitted holders were inside together, as observed by the contenders.
     pub exclusion: Verdict,
-    /// Whether every free and wanted lock was acquired and, after faults, every waiter served. `None` without
-    /// faults and stuck locks.
+    /// Whether every free and wanted lock was acquired and, after faults, every waiter served. `None` for a
+    /// trial without faults and stuck locks.
     pub progress: Option<Verdict>,
-    /// Whether no contender entered too early, as recorded by the ensemble; `None` if the ensemble's logs
-    /// were not available.
+    /// Whether no contender entered too early, as recorded by the ensemble; `None` if its logs were not
+    /// available.
     pub order: Option<Verdict>,
     /// Whether client, cost model and servers agree on the counts; `None` if only one of them counted.
     pub accounting: Option<Verdict>,
-    /// Whether the generator kept up while a run's metrics were measured. `None` for a trial, which records
-    /// this elsewhere, and in runs of versions that treated it as a doubt about exclusion.
+    /// Whether the generator kept up while a run's metrics were measured; `None` for a trial, and in runs of
+    /// older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Verdict>,
 }
@@ -53,7 +54,7 @@ impl From<Parts> for Judged {
 }
 
 impl Judged {
-    /// Whether the only broken promise is progress: exclusion and order were not violated.
+    /// Whether progress is the only violated part: neither exclusion nor order was violated.
     pub fn is_only_stuck(&self) -> bool {
         let is_broken = |verdict: &Verdict| matches!(verdict, Verdict::Violated(_));
         self.progress.as_ref().is_some_and(is_broken)
@@ -67,8 +68,8 @@ impl Judged {
     }
 }
 
-/// Maximum difference between the wall clocks of this process and of a server on this host, in milliseconds. Each clock
-/// counts whole milliseconds, or they are read one after the other.
+/// Maximum difference between the wall clocks of this process and of a server on this host, in milliseconds.
+/// Both are rounded to milliseconds, and they are read one after the other.
 pub const CLOCKS_DIFFER_MS: i64 = 2;
 
 /// Life of a node, as recorded by the ensemble.
@@ -76,12 +77,12 @@ pub const CLOCKS_DIFFER_MS: i64 = 2;
 pub struct Life {
     /// Transaction that deleted the node; `None` while it exists.
     pub deleted: Option<i64>,
-    /// Time of that proposal, in milliseconds since 1970 on the leader's wall clock.
+    /// Time of the deletion, in milliseconds since 1970 on the leader's wall clock.
     pub deleted_at_ms: Option<i64>,
     pub with_its_session: bool,
 }
 
-/// Lives of nodes, by the transaction that created each.
+/// Lives of nodes, by the transaction that created the node.
 pub type Lives = SpooledTable<Life>;
 
 /// One of the two holders of a violation.
@@ -117,9 +118,9 @@ pub struct Violation {
 /// Overlaps that are not violations, counted over a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excused {
-    /// Overlaps of the class zombie.
+    /// Overlaps classified as zombie.
     pub zombies: u64,
-    /// Overlaps of the class uncertain.
+    /// Overlaps classified as uncertain.
     pub uncertain: u64,
     /// Longest time during which a zombie was inside with another holder, in microseconds.
     pub longest_unsafe_us: u64,
@@ -127,16 +128,16 @@ pub struct Excused {
 
 added_up!(Excused { zombies, uncertain, longest_unsafe_us: most });
 
-/// Number of acquisitions that could have revealed a lock that does not exclude.
+/// Number of acquisitions that could have revealed a faulty lock.
 ///
-/// A faulty lock lets a contender in at some point during its wait, which only shows while others hold the lock.
-/// So each acquisition counts by the share of its wait in which others held it and would have been observed.
+/// A faulty lock may let a contender in at any time, but an overlap is only observed while another contender
+/// holds the lock. Each acquisition therefore counts by the share of its wait with an observable holder.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct KeptOut {
     pub entries: u64,
     /// Acquisitions that were blocked for a part of their wait.
     pub waited: u64,
-    /// Total of these parts, as shares of the waits.
+    /// Sum of these parts, as shares of the waits.
     pub shares: f64,
 }
 
@@ -158,7 +159,7 @@ impl KeptOut {
 
 added_up!(KeptOut { entries, waited, shares });
 
-/// Holds that were shorter than requested, although nothing ended them.
+/// Holds that were shorter than requested, although nothing ended them early.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ShortHolds {
     pub count: u64,
@@ -167,7 +168,7 @@ pub struct ShortHolds {
 }
 
 impl ShortHolds {
-    /// Tolerance in microseconds, because stamps of two clocks are rounded to microseconds.
+    /// Tolerance in microseconds for rounded stamps of two clocks.
     const STAMPS_DIFFER_US: u64 = 10;
 
     pub fn note(&mut self, held_us: u64, asked_us: u64) {
@@ -180,18 +181,17 @@ impl ShortHolds {
 
 added_up!(ShortHolds { count, lacked_us: most });
 
-/// Number of acquisitions in a trial that could have revealed a lock that does not exclude, by method. An
-/// acquisition that no method could have caught is not evidence.
+/// Number of acquisitions in a trial that could have revealed a faulty lock, by method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// Acquisitions of the whole trial.
     pub entries: u64,
-    /// Acquisitions that other holders blocked.
+    /// Acquisitions blocked by other holders.
     pub waited: u64,
-    /// Effective number of acquisitions that could have been observed entering while another was inside. Each
-    /// counts by the share of its wait in which a holder was inside and others could run.
+    /// Effective number of acquisitions whose entry during another hold would have been observed. Each counts
+    /// by the share of its wait in which a holder was inside and other contenders could run.
     pub seen_inside: u64,
-    /// Acquisitions whose transactions show that they had to wait, and as of which transaction they entered.
+    /// Acquisitions whose transactions show that they had to wait, and at which transaction they entered.
     pub by_transactions: u64,
     /// Effective number of acquisitions checked by the servers' clock. Each counts by the share of its wait
     /// in which the blocking node existed for longer than the clocks may differ.
@@ -211,7 +211,7 @@ impl Evidence {
     /// Number of acquisitions checked by each method, as text.
     pub fn describe(&self) -> String {
         format!(
-            "{} by seeing two inside, {} by the ensemble's transactions, {} by its clock",
+            "{} by observing overlaps, {} by the ensemble's transactions, {} by its clock",
             self.seen_inside, self.by_transactions, self.by_clock
         )
     }
@@ -224,9 +224,9 @@ pub struct EnsembleOrder {
     pub checked: u64,
     /// Acquisitions while the node of an earlier holder still existed, by the servers' clock.
     pub overlaps: u64,
-    /// Acquisitions for which it is known as of which transaction the contender found that it holds.
+    /// Acquisitions with a known transaction as of which the contender found that it holds the lock.
     pub checked_by_zxid: u64,
-    /// Acquisitions in `checked_by_zxid` as of a transaction before the deletion of an earlier holder's node.
+    /// Acquisitions in `checked_by_zxid` whose transaction precedes the deletion of an earlier holder's node.
     pub too_early: u64,
     /// Effective number of acquisitions in `checked` that the servers' clock could have caught.
     pub contested: u64,
@@ -250,8 +250,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_stuck_requires_broken_progress_and_intact_exclusion_and_order() {
-        let violated = || Verdict::Violated(vec!["so it was".into()]);
+    fn is_only_stuck_requires_violated_progress_without_other_violations() {
+        let violated = || Verdict::Violated(vec!["two holders".into()]);
         let judged = |exclusion, progress, order| {
             Judged::from(Parts { exclusion, progress, order, accounting: None, figures: None })
         };
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_are_short_if_they_lack_more_than_a_rounding_error() {
+    fn holds_are_short_beyond_a_rounding_error() {
         let mut short = ShortHolds::default();
         for (held_us, asked_us) in [(4_000, 4_000), (9_000, 4_000), (3_991, 4_000), (0, 0)] {
             short.note(held_us, asked_us);

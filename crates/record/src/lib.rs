@@ -46,5 +46,5 @@ pub use trial::{
 };
 pub use workers::{Occurrences, Part, WorkerPart, Workers, of_different_trials};
 
-/// Types of the metrics that are read from records.
+/// Types of metrics.
 pub use zklockbench_core::measure::{Better, Figure, Statistic, Unit};

@@ -10,7 +10,7 @@ use zklockbench_core::error::Exit;
 use zklockbench_core::units::{as_utc, cell_name, counted, format_micros, percent};
 use zklockbench_core::verdict::Verdict;
 
-/// The machine of the generator.
+/// Host of the generator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostInfo {
     /// Host name.
@@ -51,7 +51,7 @@ impl EnsembleInfo {
         self.servers.iter().filter(shares).count()
     }
 
-    /// Whether the data are in memory, where no write waits for a disk; `None` if unknown.
+    /// Whether the data are in memory, without waiting for a disk on writes; `None` if unknown.
     pub fn is_in_memory(&self) -> Option<bool> {
         let (_, meaning) = self.placement.rsplit_once("): ")?;
         match (meaning.contains("in memory"), meaning.contains("fsync")) {
@@ -79,8 +79,8 @@ pub struct EnsembleInfo {
     pub connect: String,
     /// Servers of the ensemble.
     pub servers: Vec<ServerInfo>,
-    /// Location and medium of the data, e.g. `tmpfs (/dev/shm): in memory, fsync costs nothing`; for an
-    /// external ensemble, that it is unknown.
+    /// Location and medium of the data, e.g. `tmpfs (/dev/shm): in memory, fsync costs nothing`; a note for
+    /// an external ensemble, where both are unknown.
     pub placement: String,
     /// Whether any server shares the generator's host, and so its processors.
     pub shares_host: bool,
@@ -91,7 +91,7 @@ pub struct EnsembleInfo {
 }
 
 impl EnsembleInfo {
-    /// Number of servers, and each with its role: `3 servers: 10.0.0.1:2181 (leader), …`.
+    /// The servers as text: `3 servers: 10.0.0.1:2181 (leader), …`.
     pub fn servers_as_text(&self) -> String {
         let each: Vec<String> =
             self.servers.iter().map(|server| format!("{} ({})", server.address, server.role)).collect();
@@ -123,8 +123,8 @@ pub enum RunEnding {
 }
 
 impl RunEnding {
-    /// Exit code of a command with this ending and verdict. The ending comes first, because a partial run
-    /// proves nothing.
+    /// Exit code of a command with this ending and verdict. The ending takes precedence, because a partial
+    /// run proves nothing.
     pub fn exit(self, verdict: &Verdict) -> Exit {
         match (self, verdict) {
             (Self::Interrupted, _) => Exit::Interrupted,
@@ -150,9 +150,9 @@ impl RunOutcome {
     pub const COMPLETE: Self = Self { ending: RunEnding::Complete, why: None };
     pub const INTERRUPTED: Self = Self { ending: RunEnding::Interrupted, why: None };
 
-    /// Outcome stored when a run starts. It remains if the run is killed or aborted by a second signal.
+    /// Outcome stored when a run starts. It remains if the run is killed.
     pub fn not_noted() -> Self {
-        let why = "it was killed or aborted, unless it is still in progress";
+        let why = "the run was killed or aborted, unless it is still in progress";
         Self { ending: RunEnding::Interrupted, why: Some(why.to_owned()) }
     }
 
@@ -165,14 +165,14 @@ impl RunOutcome {
     }
 }
 
-/// Precision of a run's metrics, if its scenario requests one. Shares, such as 0.02 for 2 %.
+/// Precision of a run's metrics, if the scenario requests one. Values are shares, such as 0.02 for 2 %.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
     /// Requested maximum half-width of each 95 % confidence interval.
     pub asked: f64,
     /// Whether every combination of strategy and contenders reached the requested half-width.
     pub reached: bool,
-    /// Completed rounds: repetitions of each combination.
+    /// Completed rounds, each with one repetition of every combination.
     pub rounds: u32,
     /// Combination with the widest interval.
     pub widest: Option<Widest>,
@@ -214,15 +214,15 @@ pub struct Replayed {
     pub sha256: String,
 }
 
-/// A part of a run: from its start or a resumption to where it stopped. Each part opened its ensemble
+/// A part of a run: from its start or a resumption to the next stop. Each segment opened its ensemble
 /// separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
-    /// Wall time of the start; a label.
+    /// Wall time of the start, for display only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// Wall time of the end, or of the last trial's end if none was recorded; a label.
+    /// Wall time of the end, or of the last trial's end if none was recorded; for display only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub ended_at: SystemTime,
@@ -230,7 +230,7 @@ pub struct Segment {
     pub outcome: RunOutcome,
     /// Numbers of the trials that count, in order.
     pub trials: Vec<usize>,
-    /// Trials that an earlier segment began but did not end; they were rerun from the beginning.
+    /// Trials that an earlier segment began but did not end, and that were rerun.
     pub made_again: Vec<usize>,
     /// Ensemble of the segment.
     pub ensemble: EnsembleInfo,
@@ -251,11 +251,11 @@ pub struct Run {
     pub strategies: Vec<String>,
     /// How the run ended.
     pub outcome: RunOutcome,
-    /// Wall time of the start; a label.
+    /// Wall time of the start, for display only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// Wall time of the end; a label.
+    /// Wall time of the end, for display only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub ended_at: SystemTime,
@@ -273,21 +273,21 @@ pub struct Run {
     pub host: HostInfo,
     /// Ensemble; for a resumed run, its first segment's.
     pub ensemble: EnsembleInfo,
-    /// Floor of the ensemble, measured before the first trial; `None` in runs of versions that did not
-    /// measure it. For a resumed run, the floor of its first segment, if the others agree with it.
+    /// Floor of the ensemble, measured before the first trial; `None` in runs of older versions. For a
+    /// resumed run, the floor of its first segment, if the other segments agree.
     #[serde(default)]
     pub floor: Option<Floor>,
-    /// Floor after the last trial; if it moved, comparisons with it are inconclusive. `None` if it was not
-    /// measured twice.
+    /// Floor after the last trial; comparisons with the floor are inconclusive if it changed. `None` if it
+    /// was not measured again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor_after: Option<Floor>,
     /// Segments of a resumed run, each with its own ensemble and floor; empty if the run was not resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<Segment>,
-    /// Whether the run has histories of its contenders; older versions did not record this.
+    /// Whether the run has histories of its contenders; not recorded by older versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub history: bool,
-    /// Replayed file of arrivals; `None` without one, and in runs of versions that did not record it.
+    /// Replayed file of arrivals; `None` without one, and in runs of older versions.
     #[serde(default)]
     pub replayed: Option<Replayed>,
     /// Workers of the run; `None` if it ran in one process.
@@ -298,8 +298,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials that no
-    /// segment lists belong to the last one, because it was killed before it could record them.
+    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials
+    /// that no segment lists belong to the last one, because it was killed before it could record them.
     pub fn in_segments(&self, trials: &[usize]) -> Vec<Segment> {
         let mut segments = self.segments.clone();
         if segments.is_empty() {
@@ -329,7 +329,7 @@ impl Run {
 }
 
 impl Segment {
-    /// Common floor of the segments: the first measured one, if the medians of the others agree with it.
+    /// Common floor of the segments: the first measured floor, if the medians of the other floors agree.
     pub fn common_floor(segments: &[Self]) -> Option<Floor> {
         let floors: Vec<&Floor> = segments.iter().filter_map(|one| one.floor.as_ref()).collect();
         let Some(first) = floors.iter().copied().find(|floor| floor.is_measured()) else {

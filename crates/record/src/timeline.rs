@@ -1,9 +1,10 @@
-//! The course of a violation: what both contenders did and received before and during the overlap, on one clock.
+//! Timeline of a violation: what both contenders did and received before and during the overlap, on one
+//! clock.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Kind of a step in a picture.
+/// Kind of a step in a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepKind {
@@ -14,15 +15,15 @@ pub enum StepKind {
     Notification,
     LostRequest,
     LostReply,
-    /// What a contender did or observed: it asks, holds, has released.
+    /// A contender calls acquire, gets the lock, or releases it.
     Deed,
     Fault,
 }
 
-/// What happened around one violation.
+/// Events around one violation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
-    /// Sentence without a full stop that states what happened.
+    /// Summary in one sentence without a full stop.
     pub summary: String,
     /// The contender that was inside, and the one that entered.
     pub contenders: [String; 2],
@@ -47,6 +48,6 @@ pub struct TimelineStep {
 impl Timeline {
     /// Maximum number of steps before the entry.
     pub const BEFORE: usize = 20;
-    /// Maximum number of steps during the overlap, without the entry.
+    /// Maximum number of steps during the overlap, not counting the entry.
     pub const DURING: usize = 3;
 }

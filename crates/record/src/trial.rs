@@ -34,7 +34,7 @@ pub struct Phase {
 pub struct Tally {
     /// Locks acquired.
     pub acquired: u64,
-    /// Waits that ended without the lock, or had not ended when the phase did.
+    /// Waits that ended without the lock, or had not ended by the end of the phase.
     pub unserved: u64,
     /// Longest single wait in microseconds, including unserved waits.
     pub longest_wait_us: u64,
@@ -53,7 +53,7 @@ pub struct Sessions {
     pub expired: u64,
     /// Sessions reopened by contenders that had lost their session.
     pub rejoined: u64,
-    /// Sessions that ended because a server opened another one in place of resuming them after a lost
+    /// Sessions that ended because a server opened a new session instead of resuming them after a lost
     /// connection. `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_resumed: Option<u64>,
@@ -65,7 +65,7 @@ impl Sessions {
         let count = self.not_resumed?;
         let sessions = counted(count, "session was", "sessions were");
         Some(format!(
-            "{sessions} not resumed after a lost connection: these servers give new ones, which own no locks"
+            "{sessions} not resumed after a lost connection: these servers open new sessions, which own no locks"
         ))
     }
 }
@@ -76,9 +76,9 @@ impl Sessions {
 pub enum Cause {
     /// The user interrupted the trial.
     Interrupted,
-    /// No server answered any more.
+    /// No server answered.
     EnsembleLost,
-    /// A lock was not acquired for too long, in a phase that acquisitions end.
+    /// A lock was not acquired for too long, in a phase ended by acquisitions.
     NoProgress,
     /// Some contenders had no session.
     TooFewSessions,
@@ -99,7 +99,8 @@ pub struct CutShort {
     pub why: String,
 }
 
-/// A time during which a lock was free and wanted but not acquired, longer than the lock itself explains.
+/// An outage: a time during which a lock was free and wanted but not acquired, for longer than the lock
+/// itself explains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Standstill {
     /// Length of the longest outage, in microseconds.
@@ -113,8 +114,8 @@ pub struct Standstill {
 /// An election during a trial. The leader at the start of the load was elected earlier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Election {
-    /// Time at which the new leader was first seen with a synchronised majority, in microseconds since the start of the
-    /// measured phase.
+    /// Time at which the new leader was first observed with a synchronised majority, in microseconds since
+    /// the start of the measured phase.
     pub seen_us: i64,
     /// Address of the new leader.
     pub leader: String,
@@ -125,8 +126,8 @@ pub struct Election {
     pub after_fault: Option<usize>,
 }
 
-/// Part of a phase ended by acquisitions in which no contender had finished yet. Afterwards, fewer and fewer contenders
-/// are left, and each acquires faster.
+/// Part of a phase ended by acquisitions before the first contender finishes. The remaining contenders then
+/// acquire faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FullCrew {
     /// Length in microseconds.
@@ -135,8 +136,8 @@ pub struct FullCrew {
     pub acquired: u64,
 }
 
-/// Share of the measured phase during which a lock was held or being handed over. Close to 1, the lock itself
-/// is the limit.
+/// Share of the measured phase during which a lock was held or being handed over. If it is close to 1, the
+/// lock is the bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Utilisation {
     /// Average over the locks.
@@ -154,7 +155,7 @@ pub struct Trial {
     /// Specification of the trial.
     #[serde(flatten)]
     pub spec: TrialSpec,
-    /// Wall time of the first request; a label.
+    /// Wall time of the first request, for display only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
@@ -162,14 +163,14 @@ pub struct Trial {
     pub measured_from_us: u64,
     /// Length of the measured phase in microseconds.
     pub measured_us: u64,
-    /// Part of a measured phase ended by acquisitions in which all contenders took part. Throughput is measured over
-    /// it.
+    /// Part of a measured phase ended by acquisitions in which all contenders took part. Throughput is
+    /// measured over this part.
     pub full_crew: Option<FullCrew>,
     /// Fate of the arrivals of an open load; `None` for other loads.
     #[serde(default)]
     pub arrived: Option<Arrived>,
     /// Unevenness of the arrivals of an open load, as scheduled and as issued, for each width with enough
-    /// windows. Empty in trials of versions that did not measure it.
+    /// windows. Empty in trials of older versions.
     #[serde(default)]
     pub dispersion: Vec<Dispersion>,
     /// Course to the steady state, and whether it was reached.
@@ -190,9 +191,8 @@ pub struct Trial {
     pub measured: Counts,
     /// Counts of the whole trial.
     pub whole: Counts,
-    /// Notification delays after a release by rank class, in the measured phase: occurring classes in rising
-    /// order. `None` in trials of versions that did not measure them, and if the client library hides
-    /// notifications.
+    /// Notification delays after a release in the measured phase, by rank class in rising order. `None` in
+    /// trials of older versions, and if the client library hides notifications.
     #[serde(default)]
     pub herd: Option<Vec<Woken>>,
     /// Number of errors by kind, e.g. `create: connection loss`.
@@ -201,24 +201,24 @@ pub struct Trial {
     pub violation_count: u64,
     /// First violations (at most [`Trial::VIOLATIONS_KEPT`]).
     pub violations: Vec<Violation>,
-    /// Driver of another program's lock, if it was one. Its requests and notifications are then only known
-    /// from the wire.
+    /// Driver of another program's lock; `None` for locks of the suite. Requests and notifications of a
+    /// driver's lock are only known from the wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverRecord>,
-    /// Counts on the wire from a separate trial with the same load. Only one repetition has them, and only if
-    /// requested.
+    /// Counts on the wire from a separate trial with the same load, if requested. Only one repetition has
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counting: Option<Counting>,
-    /// Largest number of contenders found inside one lock together, over the whole trial.
+    /// Largest number of contenders inside one lock together, over the whole trial.
     pub most_inside: u64,
-    /// Overlaps that no lock with sessions can prevent, or that cannot be classified.
+    /// Overlaps that a lock with sessions cannot prevent, or that cannot be classified.
     pub excused: Excused,
-    /// Facts for the verdict on exclusion; `None` after judging, and never stored.
+    /// Facts for the verdict on exclusion; dropped after judging, and never stored.
     #[serde(skip)]
     pub facts: Option<Facts>,
-    /// Evidence that could have revealed a lock that does not exclude.
+    /// Acquisitions that could have revealed a faulty lock.
     pub evidence: Evidence,
-    /// Exclusion according to the ensemble; `None` if its logs could not be read or contain nothing relevant.
+    /// Exclusion according to the ensemble; `None` without its logs or without relevant records in them.
     pub ensemble_order: Option<EnsembleOrder>,
     /// Counts of the fenced resources behind the locks; zero if several holders may share a lock.
     pub fencing: FencingCounts,
@@ -227,28 +227,28 @@ pub struct Trial {
     /// Injected faults, in the order of firing.
     pub faults: Vec<FaultRecord>,
     /// Interference by foreign sessions with the trial's nodes, from the servers' logs: one sentence each,
-    /// the first [`Trial::INTERFERENCE_KEPT`]. Nothing can then be concluded about the lock. Older versions
-    /// did not check.
+    /// the first [`Trial::INTERFERENCE_KEPT`]. If there is any, the trial proves nothing about the lock.
+    /// Older versions did not check this.
     #[serde(default)]
     pub interference: Vec<String>,
-    /// Deviations of the holds from the requested ones, one sentence each: too short, or more than the lock
-    /// allows in that time. Nothing can then be concluded about the lock. Older versions did not check.
+    /// Holds that were too short, or more than the lock allows in that time, one sentence each. If there are
+    /// any, the trial proves nothing about the lock. Older versions did not check this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrong_holds: Vec<String>,
     /// Contenders that did not get the lock although everything had healed.
     pub stuck: Vec<Stuck>,
-    /// Nodes left after all contenders released: ephemeral and numbered nodes in the locks' directories, and all nodes
-    /// beside these directories below the run's directory. Older versions only checked the ephemeral ones in the locks'
-    /// directories, in trials with faults or stuck contenders.
+    /// Nodes left after all contenders released: ephemeral and numbered nodes in the locks' directories, and
+    /// unexpected nodes elsewhere in the run's directory. Older versions only checked ephemeral nodes in the
+    /// locks' directories, in trials with faults or stuck contenders.
     pub orphans: Option<u64>,
-    /// Path and session of the first [`Trial::ORPHANS_KEPT`] orphans. Older versions did not list them.
+    /// Paths and sessions of the first [`Trial::ORPHANS_KEPT`] orphans; not recorded by older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphan_nodes: Vec<String>,
-    /// Holds whose session the ensemble ended, by the servers' logs; `None` without logs, and in trials of older
-    /// versions.
+    /// Holds whose session the ensemble ended, by the servers' logs. `None` without logs, and in trials of
+    /// older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_holds: Option<LostHolds>,
-    /// Holds compared with the scenario's limit; `None` without one.
+    /// Holds compared with the scenario's limit; `None` without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_holds: Option<LimitedHolds>,
     /// Nodes that fresh locks left after all contenders released; `None` for other locks.
@@ -258,7 +258,7 @@ pub struct Trial {
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.
     pub servers: Vec<ServerCounters>,
-    /// Sessions.
+    /// Counts and times of the sessions.
     pub sessions: Sessions,
     /// Phases in order.
     pub phases: Vec<Phase>,
@@ -269,24 +269,23 @@ pub struct Trial {
     /// One histogram for each measure with samples; stored in the `.hlog`.
     #[serde(skip)]
     pub histograms: BTreeMap<Measure, Histogram>,
-    /// Actions of the contenders, moment by moment; `None` unless a history was requested. Stored in a
-    /// separate file.
+    /// Actions of the contenders; `None` unless a history was requested. Stored in a separate file.
     #[serde(skip)]
     pub history: Option<Facts>,
     /// Checks that could not run, each with the reason; empty if all ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
-    /// Requests that the workers of a distributed run sent apart from the locks.
+    /// Requests that the workers of a distributed run sent outside the locks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Time between the first and the last worker's start of the load, on the leading server's clock, in
+    /// Time from the first to the last worker's start of the load, on the leading server's clock, in
     /// microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_spread_us: Option<u64>,
 }
 
 impl Trial {
-    /// Requested and granted session timeout in microseconds; `None` if they are equal or nothing was granted.
+    /// Requested and granted session timeout in microseconds; `None` if they are equal or none was granted.
     pub fn granted_otherwise(&self) -> Option<(u64, u64)> {
         let (asked, granted) = (micros(self.spec.session_timeout), self.sessions.negotiated_timeout_us);
         (granted > 0 && granted != asked).then_some((asked, granted))
@@ -304,7 +303,7 @@ impl Trial {
     pub const INTERFERENCE_KEPT: usize = 20;
     pub const ORPHANS_KEPT: usize = 20;
 
-    /// Courses of the first violations, where they were recorded.
+    /// Timelines of the first violations, if recorded.
     pub fn timelines(&self) -> impl Iterator<Item = &Timeline> {
         self.violations.iter().filter_map(|violation| violation.timeline.as_ref())
     }
@@ -327,13 +326,13 @@ impl Trial {
         format!("trial {} ({})", spec.index, cell_name(&spec.strategy.label, spec.contenders))
     }
 
-    /// Strategy, contenders and repetition.
+    /// Strategy, contenders and repetition, as text.
     pub fn repetition(&self) -> String {
         let cell = cell_name(&self.spec.strategy.label, self.spec.contenders);
         format!("{cell}, repetition {}", self.spec.repetition)
     }
 
-    /// Reason why the measurements do not count: invalid or cut short. `None` if they count.
+    /// Reason why the measurements do not count: invalid or partial. `None` if they count.
     pub fn unsound(&self) -> Option<String> {
         let invalid = self.health.invalid.as_ref().map(|why| format!("invalid: {why}"));
         invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
@@ -343,13 +342,13 @@ impl Trial {
         self.cut_short.is_none() && self.health.invalid.is_none()
     }
 
-    /// Whether the generator spoiled the measurements, so that a replacement trial makes sense. A broken promise
-    /// still counts.
+    /// Whether the generator spoiled the measurements, so that the trial should be repeated. Violations still
+    /// count.
     pub fn is_spoiled(&self) -> bool {
         self.health.invalid.is_some() && self.cut_short.is_none() && !self.is_violated()
     }
 
-    /// Numbers of the trials that others among these replace.
+    /// Numbers of the trials that were repeated by other trials in the list.
     pub fn replaced(trials: &[Self]) -> BTreeSet<usize> {
         trials.iter().filter_map(|trial| trial.spec.makes_up_for).collect()
     }
@@ -360,7 +359,7 @@ impl Trial {
         held.min_by_key(|trial| trial.checked())
     }
 
-    /// Number of checked acquisitions, or tries: at most those of the measured phase, however many the warm-up adds.
+    /// Number of checked acquisitions or tries, at most as many as the measured phase had.
     pub fn checked(&self) -> u64 {
         self.evidence.catchable().min(self.measured.acquired() + self.failed_tries())
     }
@@ -370,7 +369,7 @@ impl Trial {
         if self.spec.only_tries() { self.timed_out() } else { 0 }
     }
 
-    /// Number of acquisitions, or tries, that could have been checked, as text.
+    /// Number of acquisitions or tries that could have been checked, as text.
     pub fn checkable(&self) -> String {
         let acquired = self.measured.acquired();
         match self.spec.only_tries() {
@@ -397,8 +396,7 @@ impl Trial {
         self.histograms.get(&Measure::Unserved).map_or(0, |samples| samples.len())
     }
 
-    /// Total time of a load in which each contender acquires a given number of times, in microseconds; `None`
-    /// for loads with a given duration.
+    /// Total time of a load with a fixed number of acquisitions, in microseconds; `None` for other loads.
     pub fn total_us(&self) -> Option<u64> {
         self.is_one_shot().then_some(self.measured_us)
     }
@@ -425,7 +423,7 @@ impl Trial {
     }
 
     /// Share of the load's time in which the busiest server waited for fsync of its log; `None` if no server
-    /// reports it.
+    /// reports this time.
     pub fn busiest_disk(&self) -> Option<f64> {
         const KEY: &str = "zk_sum_fsynctime";
         let loaded: u64 =
@@ -445,7 +443,7 @@ impl Trial {
         self.faults.iter().filter_map(|fault| fault.longest_gap_us).max()
     }
 
-    /// Longest time from a fault's effect to the next acquisition; `None` if a fault was not followed by any.
+    /// Longest time from a fault's effect to the next acquisition; `None` if there was none after some fault.
     pub fn longest_recovery_us(&self) -> Option<u64> {
         let recovered: Option<Vec<u64>> = self.faults.iter().map(|fault| fault.recovered_us).collect();
         recovered?.into_iter().max()
@@ -480,8 +478,8 @@ pub struct Health {
     pub timer_lag_max_us: u64,
     /// Time from the arrival of a reply or notification until its contender runs, 99th percentile.
     pub dispatch_lag_p99_us: u64,
-    /// Share of the mean handoff (or wait, without handoffs) that was the generator's own dispatch lag,
-    /// between 0 and 1; `None` if nothing was measured.
+    /// Share of the generator's own dispatch lag in the mean handoff (or wait, without handoffs), between 0
+    /// and 1; `None` if nothing was measured.
     pub lag_share: Option<f64>,
     /// Delay of the generator's acquire calls in an open load, 99th percentile, in microseconds.
     #[serde(default)]
@@ -492,13 +490,13 @@ pub struct Health {
     pub cpu_us: u64,
     /// Processor time as a share of one core.
     pub cpu_share: f64,
-    /// Time in which the process's threads were runnable without a processor, in total and as a share of one
-    /// core, if the host reports it.
+    /// Total time in which the process's threads were runnable but not running, as a share of one core.
+    /// `None` if the host does not report it.
     #[serde(default)]
     pub run_queue_share: Option<f64>,
-    /// Idle share of the host's processor time, if the host reports it.
+    /// Idle share of the host's processor time; `None` if the host does not report it.
     pub host_idle_share: Option<f64>,
-    /// Share of the processor time taken by the hypervisor, if the host reports it.
+    /// Share of the processor time taken by the hypervisor; `None` if the host does not report it.
     pub host_steal_share: Option<f64>,
     /// Resident memory of the process at the end of the measured phase, in bytes.
     pub resident_bytes: Option<u64>,
@@ -515,10 +513,9 @@ pub struct DriverRecord {
     pub program: String,
     /// Number of processes that took the lock for the contenders.
     pub processes: usize,
-    /// Maximum number of contenders per process; contenders that share a process fail together.
+    /// Maximum number of contenders per process. Contenders that share a process fail together.
     pub contenders_each: usize,
-    /// Whether the driver's clock was verified to be the suite's, so that its stamps count; `None` if it
-    /// reported no times.
+    /// Whether the driver uses the suite's clock, so that its stamps count; `None` if it reported no times.
     pub clock_fits: Option<bool>,
     /// Echo times of the reading thread, before the load.
     pub echo: Option<EchoTimes>,
@@ -528,7 +525,7 @@ pub struct DriverRecord {
     pub echo_under_load: Option<EchoTimes>,
 }
 
-// Two workers' processes are separate. Echo times cannot be added up, so those of the first remain.
+// Workers have separate processes. Echo times cannot be added up, so the first worker's remain.
 added_up!(DriverRecord {
     program: keep,
     processes,

@@ -1,6 +1,6 @@
-//! A run by several workers: each worker's part, and the trial that is their sum. A part is the data of a generator
-//! thread, or of a whole load generator. Parts add up in any order; derived values and verdicts are computed once, from
-//! the sum.
+//! Workers' parts of a run, and the trial that is their sum. A part is the data of one generator thread or of
+//! one load generator. Parts add up in any order; derived values and verdicts are computed once, from the
+//! sum.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
@@ -34,14 +34,14 @@ pub struct Workers {
     pub run_id: String,
     /// Number of workers.
     pub of: usize,
-    /// SHA-256 of scenario, seed and program, which were the same for all workers.
+    /// SHA-256 of scenario, seed and program, which all workers share.
     pub configuration: String,
     /// Workers whose parts are in this directory, by number.
     pub parts: Vec<WorkerPart>,
 }
 
 impl Workers {
-    /// Whether the directory holds only some of the parts, so that its metrics cover only a part of the load.
+    /// Whether the directory has only some of the parts, so that its metrics cover only some of the load.
     pub fn is_part(&self) -> bool {
         self.parts.len() != self.of
     }
@@ -68,7 +68,7 @@ impl Trial {
         Some(if is_one { trial } else { trial.counted() })
     }
 
-    /// The trial with the counts of client and servers side by side.
+    /// Compares the counts of client and servers, except in a trial with faults.
     fn counted(self) -> Self {
         if !self.faults.is_empty() {
             return self;
@@ -87,7 +87,7 @@ added_up!(Trial {
     measured_us: most,
     full_crew: clear,
     arrived: both(|own: &mut Arrived, other| {
-        // Both backlogs were served at the same time.
+        // The backlogs were served at the same time.
         let backlog_us = own.backlog_us.max(other.backlog_us);
         *own += other;
         own.backlog_us = backlog_us;
@@ -143,7 +143,7 @@ fn add_histogram(own: &mut Histogram, other: Histogram) {
     own.add(&other).expect("histograms share their bounds");
 }
 
-/// Adds faults in the order of firing, and numbers them again.
+/// Merges faults in the order of their requests, and renumbers them.
 fn add_faults(own: &mut Vec<FaultRecord>, others: Vec<FaultRecord>) {
     own.extend(others);
     own.sort_by_key(|fault| fault.asked_us);
@@ -152,7 +152,7 @@ fn add_faults(own: &mut Vec<FaultRecord>, others: Vec<FaultRecord>) {
     }
 }
 
-// The course of the load slot by slot. The warm-up end that is weaker evidence of a steady state wins.
+// Adds up slots, and keeps the warm-up end with the weaker evidence of a steady state.
 added_up!(Steady {
     warm_up_ended: |own, other| {
         if weakness(other) > weakness(*own) {
@@ -176,7 +176,7 @@ fn weakness(end: WarmUpEnd) -> u8 {
     }
 }
 
-// The worse value of anything that spoils measurements, and the sum of resources used.
+// Keeps the worse value of everything that spoils measurements, and adds up resources.
 added_up!(Health {
     timer_lag_p99_us: most,
     timer_lag_max_us: most,
@@ -212,15 +212,15 @@ pub fn of_different_trials(parts: &[Trial]) -> Option<String> {
     Some(format!("{} and {} have different specifications", first.name(), other.name()))
 }
 
-/// Observations of a worker besides its recorder.
+/// A worker's observations outside its recorder.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Occurrences {
     pub tallies: BTreeMap<usize, Tally>,
     pub errors: BTreeMap<String, u64>,
-    /// Ends of holds while another contender was closing their session, each with the time of its last
-    /// moment: the session.
+    /// Holds that ended while another contender was closing their session, with the id of that session. Each
+    /// hold is identified by its last moment.
     pub closing: HashMap<Hold, i64>,
-    /// The suite's own reads of a lock, which the servers count too.
+    /// The suite's own reads of locks, which the servers count, too.
     pub looks_beside: u64,
     pub writes_beside: u64,
     /// Holders that had requested the deletion of their own node before they left.
@@ -231,11 +231,11 @@ pub struct Occurrences {
     pub opened: u64,
     pub expired: u64,
     pub rejoined: u64,
-    /// The generator's own lag on the way to each lock, summed over the measured acquisitions.
+    /// Total lag of the generator over the measured acquisitions.
     pub lag_us: u64,
-    /// Total that the lag is compared with: the handoffs, or the waits of locks that are not handed over.
+    /// Total with which `lag_us` is compared: the handoffs, or the waits for locks without handoffs.
     pub lag_basis_us: u64,
-    /// Polls that polling contenders should have made, by their measured waits.
+    /// Expected number of polls, from the measured waits.
     pub looks_by_wait: u64,
 }
 
@@ -281,7 +281,7 @@ impl Part {
         }
     }
 
-    /// All parts merged into one; empty without parts.
+    /// Merges all parts into one, which is empty without parts.
     pub fn merged(parts: impl IntoIterator<Item = Self>) -> Self {
         parts.into_iter().reduce(Self::add).unwrap_or_else(Self::nothing)
     }

@@ -1,5 +1,5 @@
-//! An A/B comparison for a terminal, as Markdown and as a page: the outcome, differing or inconclusive metrics, and with `--all`
-//! every metric. Its charts show each ratio with its interval, and the ratio of each block beside the noise.
+//! An A/B comparison for a terminal, as Markdown and as a page. The brief form has only metrics that differ
+//! or are inconclusive. Charts show each ratio with its interval, and the ratios by block.
 
 use std::path::Path;
 
@@ -204,14 +204,15 @@ fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
     }
 }
 
-/// How restarts of the servers affect the comparison; `None` if both sides share an ensemble that kept running.
+/// How restarts of servers affect the comparison; `None` if both sides share an ensemble that was not
+/// restarted.
 fn starts(file: &AbFile) -> Option<String> {
     let (a, b) = (&file.sides.a, &file.sides.b);
     let kept = [(a, "A"), (b, "B")].into_iter().filter(|(side, _)| !side.opened_anew);
     let kept: Vec<&str> = kept.map(|(_, name)| name).collect();
     match kept.as_slice() {
         [] => Some(
-            "the servers of both sides were restarted for each block, those of A once more for A again"
+            "the servers of both sides were restarted for each block, and A's servers once more for A again"
                 .to_owned(),
         ),
         _ if a.ensemble.connect == b.ensemble.connect => None,
@@ -253,7 +254,8 @@ fn notes(file: &AbFile) -> Vec<String> {
     notes
 }
 
-/// Blocks before and after a resumption used different ensembles, but both sides of a block shared one.
+/// Sentence on resumptions. Blocks before and after a resumption used different ensembles, but both sides of
+/// a block shared one.
 fn resumed(after: &[usize]) -> Option<String> {
     let after: Vec<String> = after.iter().filter(|after| **after > 0).map(ToString::to_string).collect();
     let blocks = if after == ["1"] { "block" } else { "blocks" };
@@ -261,7 +263,7 @@ fn resumed(after: &[usize]) -> Option<String> {
         .then(|| format!("resumed after {} {blocks}, each time on a reopened ensemble", listed(&after)))
 }
 
-/// Reasons of verdicts, once for all comparisons with the same reason.
+/// Reasons for verdicts, grouped by reason.
 fn reasons(comparisons: &[Comparison]) -> Vec<String> {
     let told = |one: &Comparison| Some(format!("{}: {}", one.verdict.word(), one.why.as_ref()?));
     let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {
@@ -320,8 +322,7 @@ pub fn of_ab(file: &AbFile) -> Document {
     }
 }
 
-/// Draws the results of an A/B comparison into a directory: each ratio with its interval, and the ratios by block. Charts without
-/// a ratio are listed with the reason instead.
+/// Draws the charts of an A/B comparison into a directory. Charts without a ratio are listed with the reason.
 pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
     draw_each([("ratios", ab_ratios(file)), ("blocks", ab_blocks(file))], &ab_headline(file), dir)
 }
@@ -388,7 +389,8 @@ fn label(one: &Comparison) -> String {
     format!("{}, {}: {}", one.cells.strategy(), one.cells.contenders(), one.figure)
 }
 
-/// Ratio of each block that has one, with the block's position: B to A, or the repeated A to A.
+/// Ratios of B to A, or of the repeated A to A, by the position of their block. Blocks without a ratio are
+/// skipped.
 fn over_a(one: &Comparison, which: usize) -> impl Iterator<Item = PlotPoint> + '_ {
     let value = move |values: &Values| if which == 0 { values.b } else { values.again };
     one.values.iter().enumerate().filter_map(move |(at, values)| {

@@ -1,4 +1,4 @@
-//! A calibration: the floor, then each server's requests, for a terminal and as a page.
+//! A calibration for a terminal and as a page: the floor, then each server's requests.
 
 use super::document::{Block, Columns, Document, Finding, Link, Table, Tone, Value};
 use super::page::{filled, measured, noted, place, section};
@@ -6,7 +6,7 @@ use super::table::{Printed, Style};
 use zklockbench_core::units::{counted, format_micros, listed, number};
 use zklockbench_record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};
 
-/// Share of the generator's thread above which the generator is assumed to be the limit.
+/// Utilisation of the generator's thread above which the generator is assumed to be the bottleneck.
 const BUSY: f64 = 0.9;
 
 /// The outcome and the floor; with `--all`, the requests of each server.
@@ -51,10 +51,9 @@ fn rest(calibration: &Calibration) -> String {
     calibration.rest_us.map_or_else(String::new, told)
 }
 
-/// A request, its latency one at a time, and its rate at saturation.
+/// A request, its latency without other requests, and its rate at saturation.
 type Request = (&'static str, Option<Timing>, Option<Saturation>);
 
-/// Name and latency of a timed operation.
 type Row = (&'static str, Option<Timing>);
 
 fn times<R>(
@@ -85,7 +84,7 @@ pub(crate) fn floor_grid(rows: impl IntoIterator<Item = Row>) -> Table {
         "handoff: from one session's call of delete to the arrival of the event at a session that watches the node, \
          without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name",
     );
-    times(named, |(_, timing): &Row| *timing).table("The least that a lock can cost here", 1, rows)
+    times(named, |(_, timing): &Row| *timing).table("Lower bounds for any lock here", 1, rows)
 }
 
 fn pairs(calibration: &Calibration) -> Table {
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_that_the_generator_limited_is_a_lower_bound() {
+    fn rate_is_a_lower_bound_when_the_generator_is_saturated() {
         let at = |share| {
             rate(Saturation { per_s: 12_345.6, count: 1, lasted_us: 1, generator_share: Some(share) })
         };

@@ -1,6 +1,6 @@
-//! A comparison of stored runs for a terminal, as Markdown and as a page: the outcome, changed or inconclusive metrics, and with
-//! `--all` every metric. Its charts show each ratio with its interval and the values behind it, and the waits of both sides by
-//! percentile. Also, the number of repetitions needed to detect a change.
+//! A comparison of stored runs for a terminal, as Markdown and as a page. Charts show each ratio with its
+//! interval and the values behind it, and the waits of both sides. Also, the number of repetitions needed to
+//! detect a change.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
     printed.text(style)
 }
 
-/// Number of metrics outside the table, with the reason.
+/// Sentence on the metrics that the table omits.
 fn same_or_shown(compared: &Comparison) -> String {
     let count = |role| compared.rows.iter().filter(|row| !is_news(row) && row.role == role).count();
     let same = counted(count(Role::Decides), "metric", "metrics");
@@ -110,7 +110,7 @@ fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
         .map(|why| format!("Comparison forced, although the runs are not comparable: {why}"))
 }
 
-/// Selected rows, except violation counts of cells without violations on either side.
+/// Selected rows, without violation counts of cells that have no violations.
 fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| (row.role, row.compared.verdict));
@@ -231,7 +231,7 @@ fn notes(compared: &Comparison) -> Vec<String> {
     notes
 }
 
-/// Reasons of verdicts, once for all rows with the same reason.
+/// Reasons for verdicts, grouped by reason.
 fn whys(compared: &Comparison) -> Vec<String> {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| row.role == Role::Decides).collect();
     rows.sort_by_key(|row| row.compared.verdict);
@@ -360,22 +360,22 @@ fn of_row(row: &Row) -> Option<Finding> {
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }
 
-/// A metric with a certain difference.
+/// A finding on a metric with a clear difference.
 pub(super) fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
     let tone = Value::from(verdict).tone();
     matches!(tone, Tone::Good | Tone::Bad)
         .then(|| Finding::new(capitalised(verdict.word()), tone, sentence, Some(RATIOS)))
 }
 
-/// Draws each ratio of a comparison with its interval, as SVG or PNG depending on the file extension.
+/// Draws each ratio of a comparison with its interval, as SVG or PNG by the file extension.
 ///
 /// # Errors
-/// [`Error::Usage`] for any other extension, or if there is no ratio; [`Error::Environment`] if the file cannot be written.
+/// [`Error::Usage`] for any other extension or without a ratio; [`Error::Environment`] if writing fails.
 pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || ratios_compared(compared))
 }
 
-/// Draws the waits of both sides of a comparison by percentile, one panel per cell. File types and errors are those of
+/// Draws the waits of both sides by percentile, one panel per cell. File types and errors are those of
 /// [`draw_comparison`].
 pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || percentiles_compared(base, new, compared))
@@ -441,8 +441,7 @@ fn relative(row: &Row) -> [Vec<f64>; 2] {
 
 const SIDES: [&str; 2] = ["base", "new"];
 
-/// Waits of both sides by percentile on shared axes, one panel per cell, worst verdicts first; an error with the reason if
-/// neither side has samples.
+/// Waits of both sides by percentile on shared axes, one panel per cell, worst verdicts first.
 fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Result<Chart, String> {
     let mut rows: Vec<_> = compared.rows.iter().filter(|row| row.strategies.is_empty()).collect();
     rows.sort_by_key(|row| row.compared.verdict);

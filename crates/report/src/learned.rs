@@ -1,5 +1,5 @@
-//! A learned load: its lock families, for a terminal and as a page with charts of arrivals and queues over time, distributions of
-//! holds and waits, and popular locks.
+//! A learned load for a terminal and as a page: lock families, with charts of arrivals, queues, holds, waits
+//! and popularity.
 
 use super::document::{
     Axis, Bar, Bars, Block, Chart, ChartKind, Column, Columns, Curve, Document, Finding, Lines, Link, Mark,
@@ -118,7 +118,6 @@ fn others(learned: &Learned) -> Table {
         .table("Ephemeral nodes that are not locks", 1, &learned.others)
 }
 
-/// Remarks for the reader, most important first.
 fn remarks(learned: &Learned) -> Vec<String> {
     let of_families = learned.families.iter().flat_map(family_remarks);
     let bounds = learned.families.first().and_then(handoff);
@@ -185,7 +184,7 @@ fn doubts(learned: &Learned) -> Vec<String> {
         }));
     }
     doubts.extend((steps > 0).then(|| {
-        format!("clock: set back {}; times across that are left out", counted(steps, "time", "times"))
+        format!("clock: set back {}; times across the change are left out", counted(steps, "time", "times"))
     }));
     doubts.extend(
         source.has_folded_locks.then(|| "locks: too many to keep apart; some were merged".to_owned()),
@@ -251,7 +250,7 @@ pub fn of_learned(learned: &Learned) -> Document {
         section("notes", "Notes", noted(notes)),
         section("scenarios", "Scenarios with these loads", learned.scenarios.iter().flat_map(scenario)),
         section("unknowable", "What cannot be learned this way", noted(unknowable)),
-        section("source", "Where it is from", [facts]),
+        section("source", "Source", [facts]),
     ];
     let finding = |family| Finding::new("Load", Tone::Plain, sentence(family), Some(FAMILIES));
     Document {
@@ -277,7 +276,7 @@ fn scenario(scenario: &ScenarioFile) -> [Block; 1] {
     ])]
 }
 
-/// Families with a curve in each chart.
+/// Maximum number of families with a curve in each chart.
 const CURVES: usize = 6;
 const ROWS: usize = 10;
 
@@ -370,7 +369,7 @@ fn distribution<'l>(
         let times = of(family)?;
         let last = times.count.max(2) as f64;
         let rarity = |share: f64| (1.0 / (1.0 - share).max(1.0 / last)).min(last);
-        // The log has a resolution of a millisecond, so the shortest times are below one.
+        // The log has a resolution of 1 ms, so shorter times are drawn as 1 ms.
         let line: Vec<PlotPoint> =
             times.curve.iter().map(|point| (rarity(point.share), point.us.max(1_000) as f64)).collect();
         Some(Curve::new(at, one_line(&family.name)).through(line, Mark::default()))

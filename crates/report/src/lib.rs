@@ -1,5 +1,5 @@
-//! Renderers that share one view model and one document of typed values: terminal, Markdown, page, charts, and a summary for
-//! programs. The only input is a stored run.
+//! Renderers of stored runs: terminal, Markdown, page, charts, and a summary for programs. All share one view
+//! model and one document of typed values.
 
 mod ab;
 mod calibration;

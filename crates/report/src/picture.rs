@@ -1,5 +1,4 @@
-//! A sequence of messages as text and as SVG: one lane for each contender, time downwards. Explorations and timelines of
-//! violations share it.
+//! A sequence of messages as text and as SVG, with one lane per contender and time running downwards.
 
 use std::fmt::Write as _;
 
@@ -12,7 +11,7 @@ const WIDTH: usize = 80;
 /// Width of the column of times in the text, with the mark of shaded rows.
 const TIMES: usize = 13;
 
-/// A picture of two or more contenders.
+/// A sequence of messages between two or more contenders and the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
     /// Names of the contenders.
@@ -56,7 +55,7 @@ pub fn timeline_text(timeline: &Timeline) -> String {
     format!("{summary}\n\n{}{}\n", picture.text(), picture.legend())
 }
 
-/// What happened, with the length of the overlap.
+/// The summary of a violation, with the length of the overlap.
 pub fn headline(timeline: &Timeline) -> String {
     format!("{}; both were inside for {}", timeline.summary, format_micros(timeline.together_us))
 }
@@ -110,7 +109,7 @@ impl Picture {
         text
     }
 
-    /// An SVG picture: contenders as lanes with the server between the first and the others, messages as arrows.
+    /// An SVG picture with lanes for contenders and the server, and arrows for messages.
     pub fn svg(&self) -> String {
         let left = if self.has_times() { TIMES_WIDTH } else { MARGIN };
         let (width, height) = (left + MARGIN + LANE * self.lanes.len(), HEAD + ROW * (self.rows.len() + 1));
@@ -156,7 +155,7 @@ const LANE: usize = 330;
 const MARGIN: usize = 20;
 /// Width of the column of times.
 const TIMES_WIDTH: usize = 90;
-/// The class keeps the style from other pictures of a page.
+/// The class limits the style to these pictures.
 const STYLE: &str = ".messages line{stroke:#888}.messages .lost{stroke:#c0392b;stroke-dasharray:4 3}\
                      .messages .together{fill:#c0392b;fill-opacity:.15}.messages .deed{font-weight:bold}\
                      .messages text{fill:#222;font-size:12px}.messages .fault{fill:#c0392b}\
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_is_well_formed() {
+    fn picture_is_well_formed_svg() {
         let svg = picture().svg();
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("&amp; more"), "{svg}");
         assert_eq!(svg.matches("class=\"lost\"").count(), 1);

@@ -1,4 +1,4 @@
-//! A plan for a terminal and as a page: question, verdicts, predictions for each strategy, and their verification.
+//! A plan for a terminal and as a page: question, verdicts, predictions and their verification.
 
 use super::document::{
     Axis, Block, Chart, ChartKind, Columns, Curve, Document, Ends, Finding, Guide, GuideCourse, Lines, Link,
@@ -15,7 +15,7 @@ use zklockbench_core::units::{a_day, as_a_word, capitalised, counted, format_mic
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99, WON_SHARE};
 
-/// The outcome, the expected waits, and the answer for each strategy; with `--all`, also their basis.
+/// The outcome, the expected waits, and the answer for each strategy; with `--all`, their basis, too.
 pub fn plan(plan: &PlanFile, style: Style) -> String {
     let answers = plan.answers.iter().flat_map(|answer| {
         let sentence = format!("{}: {}.", answer.strategy, answer.sentence(&plan.question.objective));
@@ -40,7 +40,8 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     printed.text(style)
 }
 
-/// The recommended lock and its predictions, or the reason why there is none. A contradicting verification comes first.
+/// The recommended lock and its predictions, or the reason why no lock is recommended. Preceded by a warning
+/// if the verification contradicts it.
 pub fn headline(plan: &PlanFile) -> String {
     doubt(plan).into_iter().chain([recommendation(plan)]).collect::<Vec<_>>().join(" ")
 }
@@ -190,7 +191,7 @@ fn ensemble(plan: &PlanFile) -> Table {
         .shown_if(is_predicted(plan))
 }
 
-/// Cost of a lock per request.
+/// Cost of using a new lock for each request.
 fn fresh(plan: &PlanFile) -> Table {
     Columns::<&FreshCost>::new()
         .words("strategy", |cost| cost.strategy.as_str())
@@ -213,7 +214,7 @@ fn failures(plan: &PlanFile) -> Table {
         .numbers("no lock for", 0, |(_, cost)| cost.gap.map(measured))
         .explained("the longest time that a wanted lock was not acquired")
         .numbers("requests", 0, |(_, cost)| cost.requests.map(Value::Amount))
-        .explained("those of your load that arrive each time until the queue is as short as before")
+        .explained("requests of your load that arrive each time until the queue is as short as before")
         .numbers("sessions lost", 0, |(_, cost)| cost.sessions_lost.map(Value::Amount))
         .explained("sessions that end each time, excluding that of a killed client")
         .numbers("usual wait", 2, |(_, cost)| cost.usual_wait_us.map(Value::Duration))
@@ -224,7 +225,7 @@ fn failures(plan: &PlanFile) -> Table {
             0 => cost.drained.map(measured).into(),
             _ => Value::verdict("not in time", Tone::Bad),
         })
-        .explained("how long that takes once the lock is acquired again")
+        .explained("the time to drain the queue once the lock is acquired again")
         .numbers("of a year", 1, |(_, cost)| cost.yearly_share(plan.question.rate).map(Value::Share))
         .explained("the share of its requests that are delayed if it happens once a week")
         .words("meanwhile", |(_, cost)| cost.meanwhile.as_ref().map(word))
@@ -252,7 +253,7 @@ fn by_servers(plan: &PlanFile) -> Table {
         .noted(format!("With {strategy}, all servers on one host."))
 }
 
-/// The session timeout behind the failures, as a sentence.
+/// Sentence on the session timeout that the servers granted.
 fn granted(plan: &PlanFile) -> String {
     let all = plan.answers.iter().flat_map(|answer| &answer.failures).map(|cost| cost.granted_us);
     match all.max().unwrap_or(0) {
@@ -299,7 +300,7 @@ fn part(part: Part) -> String {
     format!("{} ± {} µs", number(part.us), number(part.error_us))
 }
 
-/// The objective's metric with longer or shorter services, for each strategy.
+/// The objective's metric with longer or shorter service times, for each strategy.
 fn sensitivities(plan: &PlanFile) -> Vec<String> {
     let figure = plan.question.objective.figure;
     let one = |one: &Sensitivity| {
@@ -313,7 +314,7 @@ fn sensitivities(plan: &PlanFile) -> Vec<String> {
     plan.answers.iter().filter(|answer| !answer.sensitivity.is_empty()).map(of).collect()
 }
 
-/// Unknown facts, once each, with the affected strategies unless all are.
+/// Unknown facts, each with the affected strategies unless all are affected.
 fn missing(plan: &PlanFile) -> Vec<String> {
     let all = plan.answers.iter().flat_map(|answer| {
         answer.missing.iter().map(move |missing| (missing.as_str(), answer.strategy.as_str()))
@@ -352,7 +353,7 @@ fn why(verdict: &Verdict) -> String {
     verdict.why().unwrap_or_default()
 }
 
-/// Verifications that did not take place, each as a sentence.
+/// Reasons for skipped verifications, one sentence each.
 fn unverified(plan: &PlanFile) -> Vec<String> {
     plan.unverified.iter().map(|one| format!("{} was not verified: {}", one.strategy, one.why)).collect()
 }
@@ -451,7 +452,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     }
 }
 
-/// Description of the question's scenario, which may list learned and assumed facts.
+/// Description in the question's scenario, which may list learned and assumed facts.
 fn load(plan: &PlanFile) -> Option<Block> {
     let scenario: toml::Table = plan.question.scenario.as_ref()?.parse().ok()?;
     Some(Block::Text(scenario.get("description")?.as_str().filter(|text| !text.is_empty())?.to_owned()))
@@ -499,7 +500,7 @@ fn curve(plan: &PlanFile) -> Block {
     let rings =
         if is_measured { " Rings: measured by the verification, at the same rate per lock." } else { "" };
     let caption = format!(
-        "Lines: predicted; shaded: the 90 % interval; markers: the rate asked about.{rings} A line ends \
+        "Lines: predicted; shaded: the 90 % interval; markers: your rate.{rings} A line ends \
          about where the objective is missed, or at the end of the measured range."
     );
     let limit = Some(question.objective.limit).filter(|_| figure == question.objective.figure);
@@ -563,7 +564,7 @@ fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
     let measured: Vec<String> =
         verified_waits(plan, answer).iter().map(|(_, us)| format!(", {} measured", wait(*us))).collect();
     Some(format!(
-        "{}: from {} to {}; at {}/s, the rate asked about, {} (90 %: {} to {}){}.",
+        "{}: from {} to {}; at {}/s, your rate, {} (90 %: {} to {}){}.",
         answer.strategy,
         at(first),
         at(last),
@@ -581,7 +582,7 @@ fn environment(plan: &PlanFile) -> Vec<Block> {
     facts.into_iter().chain(noted(plan.caveats())).collect()
 }
 
-/// Words of a command without the directory of a resumed run.
+/// Words of a command without `--resume` and its directory.
 fn asks_anew(command: &[String]) -> impl Iterator<Item = &str> {
     let mut names_directory = false;
     command.iter().map(String::as_str).filter(move |word| {

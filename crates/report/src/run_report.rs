@@ -1,5 +1,4 @@
-//! A run with its outcome, from which its terminal text, Markdown, page and summary are made. The first line is the same in every
-//! output. Besides the run itself, the gates decide whether a build may continue.
+//! The report of a run, behind its terminal text, Markdown, page and summary. All begin with the same line.
 
 use std::path::Path;
 
@@ -50,13 +49,13 @@ pub struct Headline {
     /// Word before the sentence if the outcome is a failure or unknown, e.g. `FAILED`.
     pub alarm: Option<&'static str>,
     pub sentence: String,
-    /// Contents of the sentence, which the rest of the output need not repeat.
+    /// Contents of the sentence, which the rest of the output does not repeat.
     pub says: Says,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Says {
-    /// This number of conclusions, counted from the first.
+    /// The first conclusions, up to this number.
     Conclusions(usize),
     Gate,
     Run,
@@ -68,7 +67,7 @@ impl Headline {
         let why = || judged.why().unwrap_or_default();
         let is_only_stuck = view.judged.is_only_stuck();
         let violated = Some(violated_word(is_only_stuck));
-        // The gate on the verdict repeats the verdict, unless it is strict.
+        // Unless it is strict, the implicit gate only repeats the verdict.
         let gates = match judged {
             Verdict::Held => gated.gates.as_slice(),
             _ => worth_showing(&gated.gates).unwrap_or_default(),
@@ -107,10 +106,10 @@ impl Headline {
     }
 }
 
-/// Maximum number of violated locks that get a full sentence; the others are only named.
+/// Maximum number of violated locks with a full sentence; others are only named.
 const LOCKS_TOLD: usize = 3;
 
-/// The number of locks with a complete sentence, and the text on all locks that broke a promise.
+/// The number of locks with a full sentence, and the text on all locks that broke a promise.
 fn must_not_be_used(conclusions: &[Conclusion]) -> (usize, String) {
     let broken: Vec<&Conclusion> =
         conclusions.iter().take_while(|one| one.topic == Topic::MustNotBeUsed).collect();
@@ -133,7 +132,7 @@ fn verdict(judged: &Verdict, is_only_stuck: bool, gated: &Gated) -> Value {
     }
 }
 
-/// Main metrics of a run in which nothing can be compared.
+/// Main metrics of a run without comparisons.
 fn in_figures(view: &View<'_>) -> String {
     let has = |cell: &Cell<'_>| cell.sum(|one| one.measured.acquired()) > 0;
     let most = view.best_common_count(has);
@@ -151,7 +150,7 @@ fn in_figures(view: &View<'_>) -> String {
 
 pub const SUMMARY: &str = "summary.json";
 
-/// The part of a summary that is not in the run itself.
+/// Gates and baseline of a run, which only its summary contains.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Gated {
     #[serde(default)]

@@ -1,5 +1,4 @@
-//! `summary.json`: results of each strategy and number of contenders over its repetitions, for programs. It has the metrics of
-//! the table and more.
+//! `summary.json`: results of each strategy and number of contenders over its repetitions, for programs.
 
 use std::collections::BTreeMap;
 use std::ops::Add;
@@ -35,8 +34,7 @@ pub struct Summary {
     pub precision: Option<Precision>,
     /// Remarks below the table.
     pub notes: Vec<String>,
-    /// Outcomes of the gates, worst first: the implicit gate of every run, and the scenario's gates. Empty in runs of
-    /// versions without gates.
+    /// Outcomes of the gates, worst first, including the implicit gate. Empty in versions without gates.
     #[serde(default)]
     pub gates: Vec<Outcome>,
     /// Baseline of the run; `None` without one, and in older versions.
@@ -62,11 +60,11 @@ pub struct CellSummary {
     pub system: Option<String>,
     /// Number of contenders in the scenario.
     pub contenders: usize,
-    /// Number of contenders with a session, in the repetition with the fewest.
+    /// Smallest number of contenders with a session in any repetition.
     pub took_part: u64,
     /// Load: `closed`, `batch` or `open`.
     pub load: String,
-    /// Number of repetitions.
+    /// Numbers of repetitions that ran and that are valid.
     pub repetitions: Repetitions,
     /// Verdict over all its trials; `None` for a single contender, which has no other to exclude.
     pub verdict: Option<Verdict>,
@@ -74,10 +72,10 @@ pub struct CellSummary {
     pub why: Option<String>,
     /// Counts over all repetitions.
     pub totals: Totals,
-    /// Ratios of the measured phase by their names in `summary.csv`, without ratios that no repetition measured.
+    /// Metrics of the measured phase by their names in `summary.csv`.
     pub figures: BTreeMap<String, Aggregate>,
-    /// Whether the queue of an open load grew in a valid repetition. Its waits and their parts are then left out,
-    /// because they would only reflect the length of the trial.
+    /// Whether the queue of an open load grew in a valid repetition. If so, waits and their parts are
+    /// omitted, because they would depend on the length of the trial.
     pub unstable: bool,
     /// Measures with samples, by name.
     pub latencies: BTreeMap<Measure, LatencySummary>,
@@ -88,8 +86,8 @@ pub struct CellSummary {
 pub struct Repetitions {
     /// Trials that ran.
     pub ran: usize,
-    /// Number of valid repetitions, i.e. neither invalid nor partial. Metrics come from these; if there are none, they
-    /// come from all trials and mean little.
+    /// Number of valid repetitions, from which the metrics come. If there are none, metrics come from all
+    /// trials and mean little.
     pub sound: usize,
 }
 
@@ -119,10 +117,10 @@ pub struct Aggregate {
     pub max: f64,
     /// Number of repetitions with a value.
     pub count: usize,
-    /// Whether the value of any repetition is a lower bound, because of unserved waits.
+    /// Whether any repetition has only a lower bound, because of unserved waits.
     pub at_least: bool,
-    /// Interval that contains the median of all possible repetitions with a confidence of at least 95 %. `None` with
-    /// fewer than six values, which are too few.
+    /// Interval that contains the true median with a confidence of at least 95 %. `None` with fewer than six
+    /// values.
     #[serde(default)]
     pub interval: Option<Interval>,
 }
@@ -130,7 +128,7 @@ pub struct Aggregate {
 /// Values of one measure over the repetitions, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
-    /// Number of samples in all these repetitions together.
+    /// Total number of samples in these repetitions.
     pub samples: u64,
     /// Mean.
     pub mean_us: Aggregate,
@@ -256,8 +254,7 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
 const OUTSIDE: f64 = 0.05;
 
 impl Aggregate {
-    /// A metric over these trials; `None` if none of them measured it, or if a queue grew in one of them, so that the metric
-    /// would only reflect the length of the trial.
+    /// A metric over these trials; `None` if none measured it, or if a queue grew.
     pub fn of_figure<'t>(figure: Figure, trials: impl IntoIterator<Item = &'t Trial>) -> Option<Self> {
         let each: Vec<_> = trials.into_iter().map(|trial| trial.reading(figure)).collect();
         if each.contains(&Err(Missing::Unstable)) {

@@ -57,7 +57,7 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-/// The limit of the objective for each strategy or, without an objective, the collapse.
+/// The limit for the objective of each strategy or, without an objective, the point of collapse.
 pub fn headline(file: &SweepFile) -> String {
     let judged = file.judged();
     let alarm = match &judged {
@@ -105,7 +105,7 @@ pub fn headline(file: &SweepFile) -> String {
     format!("{alarm}{said}.")
 }
 
-/// Outage by the first fault, with the smallest and the largest value.
+/// Outages due to the first fault at the smallest and the largest value.
 fn first_failure(file: &SweepFile, finding: &Finding) -> Option<String> {
     let known = |point: &Point| {
         let failure = point.failures.first()?;
@@ -204,7 +204,8 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
 /// A point, and a fault at it.
 type Row<'f> = (&'f Finding, &'f Point, Option<&'f FailurePoint>);
 
-/// Columns that name the strategy, the fault if requested, and the point; and their number besides that of the first variable.
+/// Columns that name the strategy, the fault if requested, and the point. The number excludes the first
+/// variable's column.
 fn columns(file: &SweepFile, has_faults: bool) -> (Columns<'_, Row<'_>>, usize) {
     let (mut columns, mut labels) = (Columns::<Row<'_>>::new(), 1);
     columns = columns.words("strategy", |(finding, ..)| shown(&finding.series.strategy, 60));
@@ -371,7 +372,7 @@ pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(draw_each(charts, &measured_on(file), dir)?.files)
 }
 
-/// Both charts of a sweep, without a chart of a metric that was never measured.
+/// Both charts of a sweep, unless the chart's metric was never measured.
 fn charts(file: &SweepFile) -> Vec<Chart> {
     let throughput = Swept {
         id: "sweep-throughput",

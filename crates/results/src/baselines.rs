@@ -38,7 +38,7 @@ const BASELINE_FILE: VersionedFile = VersionedFile {
     remedy: "the file was changed or damaged: add the run again, with `zklockbench baseline add RUN`",
 };
 
-/// `baseline.json`: a run's metadata as a baseline.
+/// `baseline.json`: the commit of a run, and when it was added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineFile {
     /// Version of this layout: 1.
@@ -113,9 +113,9 @@ fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// All runs of a store, oldest first. Their files are not verified; reading a run does that.
+/// All runs of a store, oldest first. Files are not verified before a run is read.
 pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
-    // Other files such as a README may be there, and copies in progress are hidden.
+    // The store may contain other files such as a README. Copies in progress are hidden.
     let directories = disk::directories(store).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::usage(format!(
             "there is no baseline store at {}; `zklockbench baseline add RUN` creates one",

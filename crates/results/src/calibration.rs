@@ -1,6 +1,6 @@
 //! The directory of a calibration: `calibration.json`, and the logs of servers that were started for it.
 //!
-//! Like a run's directory, it is hidden while it is written and becomes visible at once.
+//! The directory is hidden until it is complete, like a run's.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -29,7 +29,6 @@ const FILE: VersionedFile = VersionedFile {
 pub struct CalibrationFile {
     /// Version of this layout: 1.
     pub schema_version: u32,
-    /// Results of the calibration.
     #[serde(flatten)]
     pub calibration: Calibration,
 }

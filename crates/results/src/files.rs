@@ -1,9 +1,9 @@
-//! JSON files of a run directory: records with a layout version, and with digests that reveal later changes or damage. Also the
-//! reader for any versioned JSON file.
+//! JSON files of a run directory, with a layout version and digests that reveal later changes. Also reads
+//! other versioned JSON files.
 //!
-//! Durations are integers in microseconds, in fields that end with `_us`. Wall times are RFC 3339 text in UTC. A value that was
-//! not measured is `null`, never 0. Adding a field needs no new [`SCHEMA_VERSION`], because readers ignore unknown fields;
-//! removing a field or changing its meaning does.
+//! Durations are integers in microseconds, in fields that end with `_us`. Wall times are RFC 3339 text in
+//! UTC. A value that was not measured is `null`, never 0. A new field does not change [`SCHEMA_VERSION`],
+//! because readers ignore unknown fields. Removing a field or changing its meaning does.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -80,9 +80,9 @@ impl std::ops::Deref for RunFile {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
     pub run: RunFile,
-    /// Contents of each `trials/NNN.json` and `trials/NNN.hlog`, in the order in which the trials ran.
+    /// Trials, from `trials/NNN.json` and `trials/NNN.hlog`, in the order in which they ran.
     pub trials: Vec<Trial>,
-    /// Invalid trials that were rerun. The run's metrics exclude them, because the generator spoiled their measurements.
+    /// Invalid trials that were rerun, which the run's metrics exclude.
     pub replaced: Vec<Trial>,
 }
 
@@ -98,14 +98,14 @@ pub fn schemas() -> [(&'static str, Schema); 2] {
     [("run.json", schema_for!(RunFile)), ("trials/NNN.json", schema_for!(TrialFile<'_>))]
 }
 
-/// A kind of versioned file. All such files are read here.
+/// A type of versioned JSON file.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionedFile {
     /// Kind of directory that has such a file, e.g. `sweep`.
     pub of: &'static str,
     pub name: &'static str,
     pub version: u32,
-    /// Remedy for a damaged file, as a clause that begins with what happened.
+    /// The likely cause of damage, and the remedy.
     pub remedy: &'static str,
 }
 
@@ -153,12 +153,12 @@ impl VersionedFile {
     }
 
     fn parsed<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
-        // The error has its own line and column.
+        // Errors state their own line and column.
         let bytes = disk::tame(bytes);
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let read =
             serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
-                // For errors in the file as a whole or in unknown fields.
+                // The error concerns the file as a whole or an unknown field.
                 field if field == "." || field.contains('?') => self.broken(path, &error.inner().to_string()),
                 field => self.broken(path, &format!("`{}`: {}", shown(&field, 100), error.inner())),
             })?;
@@ -166,7 +166,7 @@ impl VersionedFile {
         Ok(read)
     }
 
-    /// The error for a file, or for one next to it, with contents that this program would not have written.
+    /// The error for a file with contents that this program would not have written.
     pub fn broken(&self, path: &Path, what: &str) -> Error {
         Error::usage(format!("{}: {what}; {}", path.display(), self.remedy))
     }

@@ -1,6 +1,6 @@
 //! Histograms of one trial as an HDR interval log: one interval, with one tag for each measure.
 //!
-//! Values are microseconds. The log's column of maxima, which is only informational, is in milliseconds, as in logs by the
+//! Values are microseconds. The column of maxima is informational and in milliseconds, as in logs by the
 //! format's own tools. Start times are labels: seconds after the trial's start.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use zklockbench_core::measure::{Histogram, Measure, new_histogram};
 
 const US_PER_MS: f64 = 1000.0;
 
-/// Writes the histograms of a measured phase, which started so long after `began` and had this length.
+/// Writes the histograms of a measured phase, given its offset from `began` and its length.
 pub fn write(
     mut out: impl io::Write,
     began: SystemTime,
@@ -81,8 +81,8 @@ fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(Measure, Histogram), S
     Ok((measure, histogram))
 }
 
-/// Checks that the header announces a histogram that this program could have written. Before checking the data, the decoder
-/// allocates the announced size, up to 4 GiB.
+/// Checks that the header announces a histogram that this program could have written. The decoder allocates
+/// the announced size, up to 4 GiB, before it checks the data.
 fn is_of_a_measure(bytes: &[u8]) -> Result<(), String> {
     // Cookie and length of the compressed part; inside it: cookie, length of the counts, offset, digits,
     // lowest and highest value.

@@ -12,7 +12,7 @@ use zklockbench_core::units::{one_line, shown};
 pub const REPORT: &str = "report.html";
 /// Facts about the run as a whole. Written last: a directory without it is incomplete.
 pub const RUN: &str = "run.json";
-/// A complete compressed run, whose directory has no [`RUN`].
+/// A compressed run, in a directory without [`RUN`].
 pub const PACKED: &str = "run.tar.gz";
 /// Table with one row per trial, with every number worth plotting.
 pub const SUMMARY: &str = "summary.csv";
@@ -29,19 +29,19 @@ pub const CHARTS: &str = "charts";
 /// Folder for logs of servers that the suite started.
 pub const SERVER_LOGS: &str = "server-logs";
 
-/// Name of a run: the scenario's name and the UTC start time in a form that every file system accepts, e.g.
-/// `quick-2026-11-21T08-45-08Z`.
+/// Name of a run: the scenario's name and the UTC start time, e.g. `quick-2026-11-21T08-45-08Z`.
 pub fn run_name(scenario: &str, began: SystemTime) -> String {
     let time = humantime::format_rfc3339_seconds(began).to_string().replace(':', "-");
     format!("{scenario}-{time}")
 }
 
-/// The name for an attempt: if another run has taken the name, later attempts append `-2`, `-3` ….
+/// Name for an attempt; later attempts append `-2`, `-3` and so on.
 pub(super) fn numbered(name: &str, attempt: u32) -> String {
     if attempt < 2 { name.to_owned() } else { format!("{name}-{attempt}") }
 }
 
-/// Directory of a run in progress: hidden, and next to the final one so that both are on the same file system.
+/// Directory of a run in progress: hidden, and next to the final one so that both are on the same file
+/// system.
 pub fn partial(parent: &Path, name: &str) -> PathBuf {
     parent.join(format!(".{name}.partial"))
 }
@@ -81,8 +81,7 @@ pub fn trial_history(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.history.jsonl"))
 }
 
-/// Size limit in bytes for a file in a directory of results; no run needs more. Trials are kept in memory, up to the maximum
-/// number in a plan; other files are only hashed or copied.
+/// Size limit in bytes for a file of a run, beyond the needs of any run.
 pub(super) fn most(name: &str) -> u64 {
     match name.strip_prefix(TRIALS).and_then(|rest| rest.strip_prefix('/')) {
         Some(trial) if trial.ends_with(".json") => 64 * MIB,
@@ -111,8 +110,8 @@ fn is_run(path: &Path) -> bool {
     disk::has(path, RUN) || path.join(TRIALS).is_dir()
 }
 
-/// Run directories in a directory, sorted by name; or the directory itself, if it is a run. Hidden directories, which belong to
-/// runs in progress, are skipped, and links are not followed.
+/// Run directories in a directory, sorted by name, or the directory itself if it is a run. Hidden directories
+/// and links are skipped.
 pub fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if is_run(path) {
         return Ok(vec![path.to_owned()]);

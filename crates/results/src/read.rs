@@ -1,6 +1,6 @@
 //! Reads a run directory, packed or not: all of it, or an error with the faulty file and a remedy.
 //!
-//! Faults of a directory that the user named are usage errors; I/O errors are environment errors.
+//! Invalid directories are usage errors; I/O errors are environment errors.
 
 use std::fs;
 use std::io::Read;
@@ -28,7 +28,7 @@ const RUN_FILE: VersionedFile = VersionedFile {
     remedy: "the directory was modified or damaged after the run: restore it from a copy, or run the scenario again",
 };
 
-/// Size limit in bytes for a packed run; no run needs more.
+/// Size limit in bytes for a packed run, beyond the needs of any run.
 const PACKED_AT_MOST: u64 = 64 * MIB;
 const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
@@ -40,7 +40,7 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     Ok(StoredRun::of(run, trials))
 }
 
-/// Record of a run without its trials, given its final or its hidden name.
+/// The run record without trials. Accepts the final or the hidden path.
 pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
 }
@@ -122,7 +122,8 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a run to be resumed with all its trials, including replaced trials and complete ones that `run.json` does not count yet.
+/// Reads a run that will be resumed. Includes replaced trials, and complete trials that `run.json` does not
+/// count yet.
 pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     let mut stored = read(dir)?;
     stored.trials.append(&mut stored.replaced);
@@ -136,8 +137,7 @@ pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     Ok(stored)
 }
 
-/// Whether a directory may have trials that its run does not count, because it is in progress, was killed, or ran out of disk
-/// space.
+/// Whether a directory may have trials that its run does not count, because the run did not complete.
 fn may_have_more(dir: &Path, run: &RunFile) -> bool {
     layout::is_partial(dir) || run.outcome.ending != RunEnding::Complete
 }
@@ -165,8 +165,8 @@ fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     })
 }
 
-/// Numbers of the existing trials, in order: as many as the run counts, each with the digests of its files. A trial that could
-/// not start leaves a gap in the numbers. An unfinished run may have further trials.
+/// Numbers of the existing trials, in order. Checks that the run counts each trial and has the digests of its
+/// files. Trials that could not start leave gaps, and an unfinished run may have further trials.
 fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     let mut numbers = numbers_in(dir)?;
     let undigested = |number: &usize| undigested(dir, run, *number);
@@ -206,8 +206,8 @@ fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     }
 }
 
-/// Reads a file of this version whose fields mostly come from a flattened record. Errors in those do not name the field, so the
-/// record is then parsed by itself for a better error.
+/// Reads a file that mostly consists of a flattened record. On failure, parses the record alone, because
+/// errors in flattened fields do not name the field.
 fn of_this_version<T: DeserializeOwned, Recorded: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
@@ -235,7 +235,7 @@ fn changed(path: &Path) -> Error {
     broken(path, "was modified: its digest in run.json is different")
 }
 
-/// Contradictions between numbers of one trial, as sentences: signs that a file was changed or damaged together with its digest.
+/// Contradictions between numbers of one trial, which show that a file and its digest were changed.
 fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     let mut found = in_spans(&file.trial);
     found.extend(in_histograms(file));
@@ -254,7 +254,7 @@ fn same(what: &str, said: u64, found: u64) -> Option<String> {
 /// Checks that the measured phase is part of the trial, and that the contenders' acquisitions add up.
 fn in_spans(trial: &Trial) -> Vec<String> {
     let (part, whole) = (&trial.measured, &trial.whole);
-    // Hidden counts are missing from the totals.
+    // Unseen requests are missing from the totals.
     let seen = |count: u64| (whole.unseen == 0).then_some(count);
     let pairs = [
         ("requests", part.requests.total(), seen(whole.requests.total())),
@@ -292,10 +292,11 @@ fn violations(count: u64) -> String {
 /// Checks that each overlap is either a violation or excused.
 fn in_violations(trial: &Trial) -> Vec<String> {
     let detailed = trial.violations.len() as u64;
-    let more = (detailed > trial.violation_count)
-        .then(|| format!("{} in detail, but {} counted", violations(detailed), trial.violation_count));
+    let more = (detailed > trial.violation_count).then(|| {
+        format!("{} described in detail, but {} counted", violations(detailed), trial.violation_count)
+    });
     let none = trial.violation_count > 0 && trial.most_inside < 2;
-    let alone = none.then(|| format!("{}, but never two inside", violations(trial.violation_count)));
+    let alone = none.then(|| format!("{}, but no overlap", violations(trial.violation_count)));
     [more, alone].into_iter().flatten().collect()
 }
 
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_run_is_read_and_paths_outside_are_refused() {
+    fn packed_run_is_read_but_paths_outside_it_are_rejected() {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/example");
         let packed = |name: &str, kind| {
             let mut archive = tar::Builder::new(Vec::new());

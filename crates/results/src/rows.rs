@@ -1,5 +1,5 @@
-//! The tables of a run as CSV: `summary.csv` with a row per trial and every number worth plotting,
-//! `timeline.csv` with a row per second, and `faults.csv` with a row per fault of each trial.
+//! The CSV tables of a run: `summary.csv` with a row per trial, `timeline.csv` with a row per second, and
+//! `faults.csv` with a row per fault.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -17,8 +17,7 @@ struct SummaryRow<'a> {
     floor: Option<&'a Floor>,
 }
 
-/// Writes `summary.csv`. Header and rows come from the same table of columns, so they cannot disagree. An empty cell means that
-/// nothing was measured.
+/// Writes `summary.csv`. Empty cells mean that nothing was measured.
 pub fn summary(out: impl io::Write, run: &Run, trials: &[&Trial]) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);
@@ -111,7 +110,7 @@ fn of_trial() -> Vec<Column> {
     ]
 }
 
-/// The trial, unless it had no faults, so that nothing was measured under them.
+/// The trial, if it had faults.
 fn under_faults<'a>(row: &SummaryRow<'a>) -> Option<&'a Trial> {
     Some(row.trial).filter(|trial| !trial.faults.is_empty())
 }
@@ -153,7 +152,7 @@ fn counts() -> Vec<Column> {
     ]
 }
 
-/// Counts of the measured phase, unless some traffic was hidden.
+/// Counts of the measured phase, unless some traffic was not seen.
 fn seen<'a>(row: &SummaryRow<'a>) -> Option<&'a Counts> {
     Some(&row.trial.measured).filter(|counts| counts.unseen == 0)
 }
@@ -175,8 +174,7 @@ fn latencies() -> Vec<Column> {
     Measure::all().into_iter().flat_map(latency).collect()
 }
 
-/// Without samples, the count is 0 because it was counted, and the other cells are empty because nothing was
-/// measured.
+/// Without samples, the count is 0 and the other cells are empty.
 fn latency(measure: Measure) -> Vec<Column> {
     let name = measure.name();
     let count =
@@ -260,8 +258,8 @@ pub fn timeline(out: impl io::Write, trials: &[&Trial]) -> csv::Result<()> {
     Ok(csv.flush()?)
 }
 
-/// Length of a row in microseconds: one second, except for the last row, which ends with the measured phase. That row is shorter,
-/// or longer if the recorder put all later seconds into it.
+/// Length of a row in microseconds: one second, except for the last row, which lasts to the end of the
+/// measured phase.
 fn length_us(trial: &Trial, second: usize) -> u64 {
     if second + 1 < trial.timeline.len() {
         return SECOND_US;

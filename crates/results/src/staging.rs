@@ -1,16 +1,14 @@
 //! The directory of a run in progress, owned by a guard.
 //!
-//! Everything is written to `.<name>.partial` next to the final directory and becomes visible in one rename. The files inside
-//! need no renames of their own, because no reader expects them before. Creating the partial directory also claims the name,
-//! because only one process can create it.
+//! Everything is written to `.<name>.partial` next to the final directory and becomes visible in one rename.
+//! Only one process can create the partial directory, so creating it claims the name.
 //!
-//! Dropping the guard removes the directory, unless something was measured ([`Staging::keep`]). In that case, the directory
-//! becomes visible if it is readable, and otherwise stays hidden. It also stays hidden after a panic or a kill (`kill -9`, out of
-//! memory, power failure). The next run removes it, unless a trial had ended: such a directory is readable and must be deleted
-//! manually.
+//! Dropping the guard removes the directory, unless something was measured ([`Staging::keep`]). A kept
+//! directory becomes visible if it is readable. It stays hidden otherwise, and after a panic or a kill. The
+//! next run then removes it, unless it has a complete trial.
 //!
-//! A directory without a writer is recognised by its lock, which the system releases with its owner. A resumed run moves back to
-//! the hidden name ([`ClaimedDirectory`]) with all its files.
+//! A directory without a writer is recognised by its lock, which the system releases with its owner. A
+//! resumed run moves back to the hidden name ([`ClaimedDirectory`]).
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result as IoResult};
@@ -70,7 +68,7 @@ impl Staging {
         self.parent.join(&self.name)
     }
 
-    /// Prevents the removal of the directory from now on.
+    /// Prevents the removal of the directory.
     pub fn keep(&mut self) {
         self.keeps = true;
     }
@@ -94,7 +92,7 @@ impl Staging {
     }
 }
 
-/// Path of a run's directory, given its final or its hidden name.
+/// Path of a run's directory, given its final or hidden path.
 pub fn left_at(dir: &Path) -> PathBuf {
     let named = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let other = match layout::of_partial(&named) {
@@ -104,7 +102,7 @@ pub fn left_at(dir: &Path) -> PathBuf {
     if !dir.is_dir() && other.is_dir() { other } else { dir.to_owned() }
 }
 
-/// A run's directory, published or not, to which no other process can write from now on. Dropping it changes nothing.
+/// A run's directory, published or not, to which no other process can write. Dropping it changes nothing.
 #[derive(Debug)]
 pub struct ClaimedDirectory {
     parent: PathBuf,
@@ -114,7 +112,7 @@ pub struct ClaimedDirectory {
 }
 
 impl ClaimedDirectory {
-    /// Claims a run's directory, given its final or its hidden name.
+    /// Claims a run's directory by its final or hidden path.
     pub fn of(dir: &Path) -> Result<Self, Error> {
         let found = left_at(dir);
         let dir = found.canonicalize().map_err(|error| {
@@ -158,7 +156,7 @@ impl ClaimedDirectory {
         !layout::is_partial(&self.dir)
     }
 
-    /// Moves the directory back to its hidden name for writing. It becomes visible again in any case.
+    /// Moves the directory back to its hidden name for writing. Dropping the result makes it visible again.
     pub fn take_back(self) -> Result<Staging, Error> {
         let Self { parent, name, dir, lock } = self;
         let hidden = layout::partial(&parent, &name);
@@ -185,8 +183,8 @@ impl Drop for Staging {
     }
 }
 
-/// Creates a directory that is visible from the start, for files that are complete individually. It is named
-/// after its purpose and the time, with `-2` and so on appended if the name is taken. Returns its path.
+/// Creates a directory that is visible from the start, for files that are complete individually. Its name has
+/// the purpose and the time, and `-2` and so on if that name is taken.
 pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<PathBuf, Error> {
     fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
     let name = layout::run_name(name, began);
@@ -197,7 +195,7 @@ pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Path
     })
 }
 
-/// The result for the name or, if it is taken, for the name with `-2` and so on appended.
+/// Tries `claim` with the name, then with `-2` and so on appended.
 fn first_free<T>(name: &str, claim: impl Fn(&str) -> Result<Option<T>, Error>) -> Result<T, Error> {
     let mut attempt = 1;
     loop {
@@ -217,7 +215,7 @@ fn create(dir: &Path) -> Result<bool, Error> {
     }
 }
 
-/// A file in place of a directory is a usage error, not a disk error.
+/// A file at the path of a directory is a usage error, not a disk error.
 fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
     match directory.ancestors().find(|above| above.symlink_metadata().is_ok()) {
         Some(file) if !file.is_dir() => Error::usage(format!(
@@ -229,7 +227,7 @@ fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// Removes useless directories that killed runs left in `parent`, and returns the directories with complete trials.
+/// Removes leftover directories without trials from `parent`, and returns leftover directories with trials.
 pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
     let left: Vec<PathBuf> = entries.filter(|path| layout::is_partial(path) && is_left(path)).collect();
@@ -242,7 +240,8 @@ pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     with_trials
 }
 
-/// Whether the directory has no writer. An empty directory may have just been created.
+/// Whether the directory has no writer. An empty directory may be in use, because it may just have been
+/// created.
 fn is_left(dir: &Path) -> bool {
     holds_something(dir) && lock(dir).is_some()
 }
@@ -263,8 +262,8 @@ fn lock(dir: &Path) -> Option<File> {
     flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(lock)
 }
 
-/// Flushes every file and directory to disk, so that the rename cannot outlive their content. Done once at
-/// the end instead of after each trial, because it would disturb an ensemble on the same disk.
+/// Flushes every file and directory to disk before the rename. Done once at the end, because flushing would
+/// disturb an ensemble on the same disk.
 fn sync_all_below(dir: &Path) -> IoResult<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -329,7 +328,7 @@ mod tests {
         assert_eq!(tidy(parent.path()), [measured.as_path()]);
         assert!(!left.exists() && !calibration.exists());
         assert!(measured.exists() && foreign.exists() && going.dir().exists());
-        // And a directory that was just created is left to its writer
+        // A directory that was just created is left to its writer
         let new = layout::partial(parent.path(), "new");
         fs::create_dir(&new).unwrap();
         tidy(parent.path());

@@ -1,8 +1,9 @@
-//! Writes a run directory: each trial as it ends, and the run at the end. Then everything becomes visible at once.
+//! Writes a run directory: each trial when it ends, the run at the end. The rename then makes the directory
+//! visible.
 //!
-//! Types enforce the order: a [`RunWriter`] takes trials; sealing it writes the facts about the whole run and returns a
-//! [`SealedRun`], the only type that can be published. No published directory therefore lacks its `run.json`. A preliminary
-//! `run.json` is also written after each trial, so that measurements are readable however the run ends.
+//! Types enforce the order: a [`RunWriter`] takes trials, and sealing it returns a [`SealedRun`], the only
+//! type that can be published. A preliminary `run.json` is written after each trial, so that measurements are
+//! readable however the run ends.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -85,8 +86,8 @@ impl RunWriter {
         Self { staging, trials: 0, begun: None, digests, is_resumed, logs, written, made_again }
     }
 
-    /// Resumes a run that was killed, interrupted or aborted, given its directory or its final name. Its
-    /// directory does not change before [`RunWriter::begins`].
+    /// Resumes a run that was killed, interrupted or aborted. Its directory does not change before
+    /// [`RunWriter::begins`].
     pub fn resume(dir: &Path) -> Result<Resumed, Error> {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
@@ -112,7 +113,7 @@ impl RunWriter {
     }
 
     /// Records the facts about the run before its first trial, or before the first new trial of a resumed
-    /// run. From then on the directory is readable at any time.
+    /// run. The directory is readable from this point.
     pub fn begins(&mut self, run: Run, there: &[Trial], judged: Judged) -> Result<(), Error> {
         self.forget_all_but(there)?;
         let (planned, precision) = (run.planned_trials, run.precision.clone());
@@ -131,7 +132,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Removes conclusions from fewer trials, with their tables.
+    /// Removes reports and tables, which cover fewer trials.
     fn forget_conclusions(&self) -> Result<(), Error> {
         const CONCLUDED: [&str; 6] =
             [layout::REPORT, "summary.json", "summary.md", layout::SUMMARY, layout::TIMELINE, layout::FAULTS];
@@ -180,7 +181,7 @@ impl RunWriter {
         })
     }
 
-    /// Removes a trial that was cut short and will be rewritten next. The directory stays readable in between.
+    /// Removes a trial that was cut short and will be rerun. The directory stays readable.
     pub fn forget(&mut self, number: usize, so_far: SoFar) -> Result<(), Error> {
         let mut files = self.files_of_trials()?;
         files.retain(|(_, of)| *of == number);
@@ -191,8 +192,8 @@ impl RunWriter {
         files.iter().try_for_each(|(name, _)| remove(&self.dir().join(name)))
     }
 
-    /// Writes the current state of the run with its outcome unrecorded, so that the directory is readable if the run is
-    /// killed.
+    /// Writes the current state of the run without an outcome, so that the directory is readable if the run
+    /// is killed.
     pub fn so_far(&mut self, so_far: SoFar) -> Result<(), Error> {
         self.digest_trials()?;
         self.note_so_far(so_far)
@@ -228,7 +229,7 @@ impl RunWriter {
     }
 
     fn file(&self, mut run: Run, judged: Judged) -> RunFile {
-        // A run that lacked only its end has no new segment.
+        // A run that lacked only its final record gets no new segment.
         if let [earlier @ .., last] = run.segments.as_mut_slice()
             && !self.written.is_empty()
         {
@@ -243,7 +244,8 @@ impl RunWriter {
     pub fn seal(mut self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         self.digest_trials()?;
         let run = self.file(run, judged);
-        // The preliminary `run.json` exists if a trial has ended; the rest is retried at the end.
+        // If a trial has ended, a preliminary `run.json` exists, and the final one is retried when
+        // publishing.
         match write_run(self.dir(), &run) {
             Err(error) if !self.dir().join(layout::RUN).is_file() => return Err(error),
             _ => {}
@@ -280,8 +282,9 @@ impl SealedRun {
         write_json(&self.dir().join(name), summary)
     }
 
-    /// Writes the tables, and records the digests of all files in the directory; nothing may be added afterwards.
-    /// If that fails, the directory can still be published and read, because it has the digests of its trials.
+    /// Writes the tables, and records the digests of all files in the directory; nothing may be added
+    /// afterwards. If that fails, the directory can still be published and read, because it has the digests
+    /// of its trials.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.is_finished = true;
         let stored = read(self.dir())?;
@@ -364,10 +367,10 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
     })
 }
 
-/// Replaces a file atomically: after a kill and for any reader, it has either the old or the new content.
+/// Replaces a file atomically, so that it always has either the old or the new content.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = fresh(path);
-    // The reserved space is used before more is requested from the disk.
+    // The reserved space is filled before more space is requested.
     let written = open_fresh(&new).and_then(|mut file| {
         file.write_all(bytes)?;
         file.set_len(bytes.len() as u64)
@@ -378,13 +381,13 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// Path of the temporary file that will replace another.
+/// Path of the temporary file that will replace this file.
 fn fresh(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// Opens the temporary file with its reserved space. Anything other than the run's own file is replaced,
-/// because the directory may come from elsewhere.
+/// Opens the temporary file with its reserved space. Any other file at this path is replaced, because the
+/// directory may come from elsewhere.
 fn open_fresh(path: &Path) -> io::Result<File> {
     let is_own = path.symlink_metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1);
     if !is_own {
@@ -394,13 +397,12 @@ fn open_fresh(path: &Path) -> io::Result<File> {
     File::options().write(true).custom_flags(no_link).open(path)
 }
 
-/// Reserves disk space for the next `run.json` with one more trial, so that a disk that fills up still has space for making that
-/// trial readable.
+/// Reserves disk space for the next `run.json`, so that the next trial can be recorded on a full disk.
 fn reserve(dir: &Path) {
     const A_TRIAL_MORE: u64 = 8 << 10;
     let path = dir.join(layout::RUN);
     let room = path.metadata().map_or(0, |found| found.len()) + A_TRIAL_MORE;
-    // If the disk fills up without a reserve, the last trial is missing until the run is resumed.
+    // Without a reserve, a full disk hides the last trial until the run is resumed.
     let _ =
         open_fresh(&fresh(&path)).and_then(|mut file| io::copy(&mut io::repeat(b' ').take(room), &mut file));
 }
@@ -423,7 +425,7 @@ fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result
         let mut out = BufWriter::new(file);
         let written = fill(&mut out).and_then(|()| out.flush());
         if written.is_err() {
-            // The rest of the buffer is not worth another attempt.
+            // Discards the buffer instead of retrying the write.
             let _ = out.into_parts();
             let _ = fs::remove_file(path);
         }
@@ -447,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn taken_name_is_refused_and_its_owner_named() {
+    fn error_for_a_taken_name_names_the_existing_run() {
         let parent = tempfile::tempdir().unwrap();
         fs::create_dir(parent.path().join("done")).unwrap();
         let _going = RunWriter::create(parent.path(), "going").unwrap();

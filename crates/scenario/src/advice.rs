@@ -14,17 +14,18 @@ use zklockbench_core::units::{contenders, counted, format_duration, number};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     pub key: &'static str,
-    /// Index of the fault, if the advice is about one.
+    /// Index of the fault that the advice is about, if any.
     pub fault: Option<usize>,
     pub message: String,
     pub help: String,
 }
 
-/// With fewer acquisitions, a 99th percentile or even a median is meaningless.
+/// Below this number of acquisitions, even a median means little.
 const ACQUISITIONS_FEW: f64 = 20.0;
-/// From this utilisation on, queues are so long that the results of short trials vary.
+/// At this utilisation or above, queues are long, so the results of short trials vary.
 const NEAR_SATURATION: f64 = 0.8;
-/// If a queue of this size arrives at once, each member lists as many names.
+/// Queue length above which simultaneous arrivals cause a warning, because each arrival lists the whole
+/// queue.
 const BURST: usize = 2_000;
 
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
@@ -105,15 +106,13 @@ fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
     (wait > timeout).then(|| advice("acquire_timeout", message, help))
 }
 
-/// Warns that contenders of a closed load repeat failed tries at once, and keep the servers busy with them.
+/// Warns if contenders of a closed load retry failed tries without a pause, which keeps the servers busy.
 fn tries_without_pause(trials: &[TrialSpec]) -> Option<Advice> {
     let spins =
         |trial: &&TrialSpec| trial.load == Load::Closed && trial.only_tries() && trial.mean_think().is_zero();
     let TrialSpec { strategy, .. } = trials.iter().find(spins)?;
-    let message = format!(
-        "contenders of `{}` repeat a failed try at once, and load the servers with tries",
-        strategy.label
-    );
+    let message =
+        format!("contenders of `{}` retry a failed try at once, which loads the servers", strategy.label);
     Some(advice("acquire_timeout", message, "add a pause such as think = \"100ms\", or use load = \"open\""))
 }
 
@@ -131,7 +130,7 @@ fn session_timeout(scenario: &Scenario) -> Option<Advice> {
     if scenario.ensemble.is_external() && !usual.contains(&timeout) {
         let timeout = written(timeout);
         let message = format!(
-            "a server with tickTime=2000 grants 4s to 40s, and one without tickTime 6s to 60s, not {timeout}"
+            "a server grants 4s to 40s with tickTime=2000 and 6s to 60s without tickTime, not {timeout}"
         );
         let help =
             "use a timeout from 6s to 40s, or change the servers' minSessionTimeout or maxSessionTimeout";
@@ -159,7 +158,7 @@ fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -
     let in_vain =
         trials.iter().any(TrialSpec::has_readers) && !listed.any(|card| card.guarantees.has_read_side());
     let message = "no listed strategy has a read side, so every request is a write";
-    let help = "list a strategy that lets readers in together, or leave `read_ratio` out";
+    let help = "list a strategy with a read side, or leave `read_ratio` out";
     in_vain.then(|| advice("read_ratio", message, help))
 }
 
@@ -205,12 +204,12 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     });
     let (message, help) = if mean >= 1.0 {
         (
-            format!("{}: this cannot work, because the queue grows without end", at(offered.rate, mean)),
+            format!("{}: the queue grows without limit", at(offered.rate, mean)),
             "lower the rate, shorten the hold or use more locks, unless overload is the point",
         )
     } else if changes && peak >= 1.0 {
         (
-            format!("{} at the peak, while the queue grows", at(offered.peak_rate, peak)),
+            format!("{} at the peak, so the queue grows", at(offered.peak_rate, peak)),
             "lower the rate or shorten the hold, unless overload is the point",
         )
     } else if mean >= NEAR_SATURATION {
@@ -224,9 +223,9 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     Some(advice(rate_key(scenario), message, help))
 }
 
-/// Warns if a pool of sessions is too small even for holds without any wait.
+/// Warns if the pool of sessions is too small for the holds and handoffs alone.
 fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
-    // A session is not busy during a failed try.
+    // Failed tries return at once, so they occupy no session.
     let waits = |trial: &TrialSpec| Offered::of(trial).filter(|_| !trial.only_tries());
     let busy = |trial: &TrialSpec| Some((trial.contenders, waits(trial)?.busy_sessions(HANDOFF)));
     let short = |(contenders, busy): &(usize, f64)| busy - *contenders as f64;
@@ -242,7 +241,7 @@ fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
     (busy > count as f64).then(|| advice("contenders", message, help))
 }
 
-/// Warns if there are too few contenders to have one of each kind.
+/// Warns if there are too few contenders for one of each kind.
 fn missing_kind(trials: &[TrialSpec]) -> Option<Advice> {
     let is_missing =
         |trial: &&TrialSpec| trial.load.open().is_none() && trial.contenders_by_kind().contains(&0);
@@ -270,7 +269,7 @@ fn unused_steps(scenario: &Scenario) -> Option<Advice> {
     (before >= measured).then(|| advice("duration", message, "measure longer, or drop the last steps"))
 }
 
-/// Warns that no session stays alive while no server serves.
+/// Warns about a fault that stops all service for longer than the session timeout.
 fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[FaultCard]) -> Option<Advice> {
     let card = cards.iter().find(|card| card.name == fault.kind)?;
     let alone = matches!(scenario.ensemble, EnsembleChoice::Local { servers: 1, .. });
@@ -287,7 +286,7 @@ fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[Faul
     expires.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 
-/// Longest time until the effect of a fault is visible.
+/// Maximum time until the effect of a fault is visible.
 const TAKES_EFFECT: Duration = Duration::from_millis(500);
 
 /// Warns about a fault that the end of the load may cut short.
@@ -317,8 +316,7 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
 
 fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<Advice> {
     let is_alone = fault.target == Target::Word("waiter") && scenario.contenders.contains(&1);
-    let message =
-        format!("with 1 contender no contender ever waits, so `{}` hits no contender there", fault.label);
+    let message = format!("a single contender never waits, so `{}` hits no contender there", fault.label);
     let help = "drop 1 from `contenders`, or choose another target";
     is_alone.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }

@@ -1,4 +1,4 @@
-//! An open load: arrivals that do not wait for the lock, however slow it is.
+//! An open load: arrivals that do not depend on how fast the lock is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Open {
     pub popularity: Popularity,
     /// What happens to arrivals that find no free session.
     pub late: Late,
-    /// Maximum time after the measured phase in which the backlog may be served.
+    /// Maximum time for serving the backlog after the measured phase.
     #[serde(rename = "backlog_at_most_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub backlog_at_most: Duration,
@@ -34,7 +34,7 @@ pub enum Arrivals {
         /// Arrivals per second.
         rate: f64,
     },
-    /// Independent arrivals: exponential gaps.
+    /// Independent arrivals with exponential gaps.
     Poisson {
         /// Arrivals per second.
         rate: f64,
@@ -54,14 +54,14 @@ pub enum Arrivals {
     Day {
         /// Average arrivals per second.
         rate: f64,
-        /// Amplitude as a share of the average rate, 0 to 1.
+        /// Amplitude as a share of the average rate, from 0 to 1.
         amplitude: f64,
-        /// Length of a day.
+        /// Period of the sine.
         #[serde(rename = "period_us", with = "as_us")]
         #[schemars(with = "u64")]
         period: Duration,
     },
-    /// A Poisson process whose rate changes linearly from the beginning of the measured phase to its end.
+    /// A Poisson process whose rate changes linearly over the measured phase.
     Ramp {
         /// Arrivals per second at the start.
         from: f64,
@@ -92,7 +92,7 @@ pub struct Replay {
     pub file: PathBuf,
     /// Number of arrivals in the file.
     pub count: usize,
-    /// The arrivals by time; not stored with the results.
+    /// Arrivals in order of time; not stored with the results.
     #[serde(skip)]
     pub trace: Arc<[TraceArrival]>,
 }
@@ -122,10 +122,10 @@ pub enum Popularity {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
-    /// It waits for one, which is part of its wait.
+    /// The arrival waits for a free session, as part of its wait.
     #[default]
     Keep,
-    /// It is dropped and counted.
+    /// The arrival is dropped and counted.
     Drop,
 }
 
@@ -135,7 +135,7 @@ impl Arrivals {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } | Self::Bursts { rate, .. } => *rate,
             Self::Day { rate, amplitude, period } => {
-                // The sine averages out over whole days only.
+                // The sine averages out only over whole periods.
                 let turned = std::f64::consts::TAU * over.as_secs_f64() / period.as_secs_f64().max(1e-9);
                 rate * (1.0 + amplitude * (1.0 - turned.cos()) / turned.max(1e-9))
             }
@@ -149,7 +149,7 @@ impl Arrivals {
         }
     }
 
-    /// Arrivals per second before the measured phase, and at its start.
+    /// Arrivals per second during the warm-up and at the start of the measured phase.
     pub fn first_rate(&self) -> f64 {
         match self {
             Self::Constant { rate }
@@ -162,14 +162,14 @@ impl Arrivals {
         }
     }
 
-    /// Highest rate within `over` from the start of the measured phase, in arrivals per second; the mean for a replay,
-    /// which has no rate at any one time.
+    /// Highest rate in arrivals per second within `over` from the start of the measured phase. The mean rate
+    /// for a replay.
     pub fn peak_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } => *rate,
             Self::Bursts { rate, peak, .. } => rate * peak,
             Self::Day { rate, amplitude, period } => {
-                // A day that is cut off before noon has its highest rate at the end.
+                // A period that is cut off in its first quarter has its highest rate at the end.
                 let quarters =
                     (over.as_secs_f64() / period.as_secs_f64().max(f64::MIN_POSITIVE) * 4.0).min(1.0);
                 rate * (1.0 + amplitude * (quarters * std::f64::consts::FRAC_PI_2).sin())
@@ -188,18 +188,19 @@ impl Arrivals {
         }
     }
 
-    /// Upper estimate of the number of arrivals: the mean, or the peak for bursts, which may happen to fill the whole time.
+    /// Upper estimate of the number of arrivals. It uses the peak rate for bursts, because one burst may fill
+    /// the whole time.
     pub fn at_most(&self, warm_up: Duration, measured: Duration) -> f64 {
         let peak = if let Self::Bursts { peak, .. } = self { *peak } else { 1.0 };
         peak * (self.first_rate() * warm_up.as_secs_f64() + self.mean_rate(measured) * measured.as_secs_f64())
     }
 
-    /// Whether the process is the same at all times, so that a steady state is possible.
+    /// Whether the process does not change over time, so that a steady state is possible.
     pub fn is_stationary(&self) -> bool {
         matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
     }
 
-    /// The process as text with all times multiplied; its rate is left out if a separate key specifies it.
+    /// Description of the process with scaled times, without a rate that a separate key specifies.
     pub fn described(&self, scale: f64) -> String {
         let time = |time: &Duration| format_duration(time.mul_f64(scale));
         match self {
@@ -222,17 +223,17 @@ impl Arrivals {
         }
     }
 
-    /// The process with every rate multiplied, e.g. from a rate per contender to one for all.
+    /// Multiplies every rate, e.g. to turn a rate per contender into a total rate.
     pub fn times(self, factor: f64) -> Self {
         self.with(factor, 1.0)
     }
 
-    /// The process with all times multiplied: the same number of arrivals, in another time.
+    /// Multiplies all times and keeps the number of arrivals.
     pub fn scaled(self, factor: f64) -> Self {
         self.with(1.0 / factor, factor)
     }
 
-    /// The process with every rate and every time multiplied; a replay has only times.
+    /// Multiplies every rate and every time; a replay has only times.
     fn with(self, rates: f64, times: f64) -> Self {
         match self {
             Self::Constant { rate } => Self::Constant { rate: rate * rates },
@@ -263,8 +264,8 @@ impl Popularity {
     }
 }
 
-/// 1 + 2^-power + … + count^-power. Beyond a thousand terms an integral replaces the rest; the relative error is below a
-/// millionth.
+/// Sum of rank^-power over the ranks 1 to `count`. An integral approximates the terms after the thousandth,
+/// with a relative error below 1e-6.
 fn harmonic(count: usize, power: f64) -> f64 {
     const SUMMED: usize = 1_000;
     let sum: f64 = (1..=count.min(SUMMED)).map(|rank| (rank as f64).powf(-power)).sum();
@@ -323,11 +324,11 @@ mod tests {
     use super::*;
 
     fn close(seen: f64, expected: f64) {
-        assert!((seen / expected - 1.0).abs() < 1e-6, "{seen} where {expected} is expected");
+        assert!((seen / expected - 1.0).abs() < 1e-6, "expected {expected}, got {seen}");
     }
 
     #[test]
-    fn the_hottest_of_a_hundred_zipf_locks_gets_nineteen_percent() {
+    fn hottest_of_100_zipf_locks_gets_19_percent_of_arrivals() {
         close(Popularity::Zipf(1.0).hottest(100), 1.0 / 5.187_377_517_639_621);
         close(Popularity::Zipf(0.0).hottest(100), 0.01);
         close(Popularity::Uniform.hottest(100), 0.01);
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_over_many_locks_equals_the_sum_term_by_term() {
+    fn approximate_harmonic_sum_matches_exact_sum() {
         for power in [0.0, 0.5, 0.999_999_9, 1.0, 1.5, 5.0] {
             let sum: f64 = (1..=50_000).map(|rank| f64::from(rank).powf(-power)).sum();
             close(harmonic(50_000, power), sum);
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_rate_covers_the_requested_time() {
+    fn mean_rate_is_averaged_over_the_given_time() {
         let seconds = Duration::from_secs;
         let day = Arrivals::Day { rate: 30.0, amplitude: 1.0, period: seconds(60) };
         close(day.mean_rate(seconds(120)), 30.0);

@@ -1,4 +1,4 @@
-//! Tables of times as spreadsheets and load generators write them: delimiters, names of columns, units and dates.
+//! Parses tables of times from spreadsheets and load generators: delimiters, column names, units and dates.
 
 use std::io::{BufRead, Read};
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use super::diagnostic::listed;
 use zklockbench_core::units::{parse_duration, shown};
 use zklockbench_core::worded;
 
-/// Latest time in seconds: later than any clock shows, and exact in microseconds.
+/// Maximum time in seconds: later than any real clock, but still exact in microseconds.
 const LATEST_S: f64 = 4e9;
-/// Smallest number that is read as a time since 1970 in a unit below seconds, in seconds: 1973.
+/// Minimum time since 1970, in seconds, for numbers whose unit is guessed to be finer than seconds (1973).
 const EPOCH_FROM_S: f64 = 1e8;
 
-/// Columns with other names than `time`, `lock` and `hold`, and the units of their numbers.
+/// Names of the time, lock and hold columns if they are not the defaults, and the units of their numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
     /// Name of the column, or its number from 1 in a file without a header.
@@ -23,12 +23,12 @@ pub struct Columns {
     pub lock: Option<String>,
     pub hold: Option<String>,
     pub time_unit: Option<TimeUnit>,
-    /// By default the same as `time_unit`.
+    /// Defaults to `time_unit`.
     pub hold_unit: Option<TimeUnit>,
 }
 
 impl Columns {
-    /// These columns, completed by those of `other`.
+    /// Fills missing settings from `other`.
     pub fn or(self, other: &Self) -> Self {
         Self {
             time: self.time.or_else(|| other.time.clone()),
@@ -43,12 +43,12 @@ impl Columns {
         [&self.time, &self.lock, &self.hold].into_iter().flatten()
     }
 
-    /// Whether another program wrote the file, with further columns and rows in any order.
+    /// Whether any column is named. The file may then have further columns, and rows in any order.
     pub(super) fn are_named(&self) -> bool {
         self.named().next().is_some()
     }
 
-    /// Whether the first line names the columns. Without a header, they are named by their numbers only.
+    /// Whether the first line is a header. Without a header, columns are named only by number.
     pub(super) fn have_header(&self) -> bool {
         !self.are_named() || self.named().any(|name| name.parse::<usize>().is_err())
     }
@@ -80,7 +80,7 @@ impl TimeUnit {
         }
     }
 
-    /// The only unit in which a number is a plausible time: seconds, or a finer unit since 1970.
+    /// The first unit in which a number is a plausible time: seconds, or a finer unit for times since 1970.
     fn by_size(number: f64) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| {
             let seconds = number / unit.per_second();
@@ -98,11 +98,11 @@ impl FromStr for TimeUnit {
     }
 }
 
-/// How a column's bare numbers are read.
+/// How numbers without a unit are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbers {
     In(TimeUnit),
-    /// As seconds, or as a time since 1970 in the unit that fits its size.
+    /// Seconds, or a time since 1970 in the unit that fits the magnitude.
     BySize,
     Refused,
 }
@@ -121,13 +121,13 @@ impl Numbers {
     }
 }
 
-/// The rows of a text with a comma, semicolon or tab between cells.
+/// Reads rows whose cells are separated by commas, semicolons or tabs.
 pub(super) struct Delimited<R> {
     reader: Reader<LineFeeds<R>>,
     row: StringRecord,
     /// Whether numbers may have a decimal comma, as in files with semicolons.
     has_decimal_commas: bool,
-    /// Column with the name of the metric and its first value, in files that contain several metrics.
+    /// Index of the column with the metric, and its first value, in files with several metrics.
     metric: Option<(usize, Option<String>)>,
 }
 
@@ -145,14 +145,14 @@ impl<R: BufRead> Delimited<R> {
         }
     }
 
-    /// The first line.
+    /// Reads the header.
     pub(super) fn header(&mut self) -> Result<StringRecord, String> {
         let header = self.reader.headers().map_err(|error| unreadable(&error))?.clone();
         self.metric = header.iter().position(|name| name == K6_METRIC).map(|at| (at, None));
         Ok(header)
     }
 
-    /// Reads the next row, and returns its line; `None` after the last.
+    /// Reads the next row and returns its line number; `None` at the end.
     pub(super) fn next_row(&mut self) -> Result<Option<u64>, String> {
         if !self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))? {
             return Ok(None);
@@ -162,7 +162,7 @@ impl<R: BufRead> Delimited<R> {
         Ok(Some(line))
     }
 
-    /// Refuses rows of several metrics, which would count each request several times.
+    /// Rejects rows of different metrics, which would count each request several times.
     fn check_metric(&mut self, line: u64) -> Result<(), String> {
         let Some((column, first)) = &mut self.metric else { return Ok(()) };
         let Some(found) = self.row.get(*column).filter(|found| *found != K6_METRIC) else { return Ok(()) };
@@ -181,12 +181,12 @@ impl<R: BufRead> Delimited<R> {
         &self.row
     }
 
-    /// The cell in that column of the current row; `None` if it is empty.
+    /// A cell of the current row; `None` if it is empty.
     pub(super) fn cell(&self, column: usize) -> Option<&str> {
         self.row.get(column).filter(|text| !text.is_empty())
     }
 
-    /// A number, a duration with its unit, or a date with a time.
+    /// Parses a number, a duration with a unit, or a date with a time.
     pub(super) fn time(&self, text: &str, numbers: Numbers) -> Result<Duration, String> {
         let text_shown = shown(text, 60);
         let wrong = || {
@@ -221,7 +221,8 @@ impl<R: BufRead> Delimited<R> {
     }
 }
 
-/// Time since 1970 of a date with a time, such as `2023-11-16T18:17:03.97Z` or `2023/11/16 19:17:03+01:00`.
+/// Parses a date with a time, such as `2023-11-16T18:17:03.97Z` or `2023/11/16 19:17:03+01:00`, as time since
+/// 1970.
 fn since_1970(text: &str) -> Option<Duration> {
     const DATE: usize = "2023-11-16T".len();
     let text = text.replace('/', "-");
@@ -234,17 +235,17 @@ fn since_1970(text: &str) -> Option<Duration> {
     if zone.starts_with('-') { at.checked_add(ahead) } else { at.checked_sub(ahead) }
 }
 
-/// Hours and minutes of `0530` or `05`.
+/// Parses the hours and minutes of a time zone such as `0530` or `05`.
 fn digits_of(zone: &str) -> Option<(u64, u64)> {
     let (hours, minutes) = zone.split_at_checked(2)?;
     let minutes = if minutes.is_empty() { 0 } else { minutes.parse().ok()? };
     Some((hours.parse().ok()?, minutes))
 }
 
-/// A column: its position, and the unit in its name.
+/// Index of a column, and the unit in its name.
 pub(super) type Place = (usize, Option<TimeUnit>);
 
-/// The unit in a usual name: none in `hold`, milliseconds in `hold_ms`. `None` for other names.
+/// Unit in a default column name: none in `hold`, milliseconds in `hold_ms`. `None` for other names.
 pub(super) fn usual(name: &str, column: &str) -> Option<Option<TimeUnit>> {
     let name = name.to_ascii_lowercase();
     match name.strip_prefix(column)? {
@@ -253,7 +254,7 @@ pub(super) fn usual(name: &str, column: &str) -> Option<Option<TimeUnit>> {
     }
 }
 
-/// The column with this name or number, or else with a usual name.
+/// Finds a column by name or number; without one, by its default name.
 pub(super) fn find(header: &StringRecord, name: Option<&str>, column: &str) -> Result<Option<Place>, String> {
     let Some(name) = name else {
         let mut places = header.iter().enumerate();
@@ -273,7 +274,7 @@ pub(super) fn find(header: &StringRecord, name: Option<&str>, column: &str) -> R
 
 const K6_METRIC: &str = "metric_name";
 
-/// Options that read the file of a known program, by its header or its first row.
+/// Options for reading the output of a known program, recognised by its header or first row.
 pub(super) fn options_of_program(header: &StringRecord) -> Option<String> {
     let has = |name: &str| header.iter().any(|one| one == name);
     let is_nanoseconds = |text: &str| text.len() == 19 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -289,9 +290,9 @@ pub(super) fn options_of_program(header: &StringRecord) -> Option<String> {
     Some(format!("a file of {program} is read with {options}"))
 }
 
-/// The delimiter that is most frequent in the first line; a comma if there is none.
+/// Most frequent delimiter in the first line; a comma if there is none.
 fn delimiter(input: &mut impl BufRead) -> u8 {
-    // An error is reported by the first read.
+    // The first read reports any error.
     let start = input.fill_buf().unwrap_or_default();
     let line = start.split(|byte| b"\r\n".contains(byte)).find(|line| !line.is_empty()).unwrap_or_default();
     let mut is_quoted = false;
@@ -304,8 +305,8 @@ fn delimiter(input: &mut impl BufRead) -> u8 {
     [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
 }
 
-/// The input with a line feed at the end of each line. The CSV reader also accepts carriage returns but counts line
-/// feeds, so a line after both would get the number of the previous line.
+/// Normalises line ends to line feeds. The CSV reader accepts carriage returns but counts only line feeds, so
+/// its line numbers would be wrong.
 struct LineFeeds<R> {
     input: R,
     after_return: bool,
@@ -336,10 +337,10 @@ fn unreadable(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!(
-                "line {line}: {len} cells where the first line has {expected_len}; do not omit empty cells"
+                "line {line}: {len} cells, but the first line has {expected_len}; do not omit empty cells"
             )
         }
-        csv::ErrorKind::Utf8 { .. } => format!("line {line}: it is not UTF-8; save the file as UTF-8"),
+        csv::ErrorKind::Utf8 { .. } => format!("line {line}: not UTF-8; save the file as UTF-8"),
         _ => format!("line {line}: {error}"),
     }
 }
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_magnitude_of_a_timestamp_determines_its_unit() {
+    fn timestamp_unit_is_inferred_from_its_magnitude() {
         use TimeUnit::{Microseconds, Milliseconds, Nanoseconds, Seconds};
         let units = [0.0, 1.7e9, 1.7e12, 1.7e15, 1.7e18].map(TimeUnit::by_size);
         assert_eq!(units, [Seconds, Seconds, Milliseconds, Microseconds, Nanoseconds].map(Some));

@@ -1,8 +1,7 @@
 //! Problems in a scenario file, their positions, and how to fix them.
 //!
-//! A [`Diagnostic`] is a position and two sentences. [`Diagnostics`] holds all of them for one file, with the text to
-//! which they refer, for display to a person or as data for a program. The advice is often to write the valid name that
-//! is [`nearest`] to a mistyped one.
+//! A [`Diagnostic`] has a position, a message and help. [`Diagnostics`] are those of one file, rendered as
+//! text or data. [`nearest`] suggests a valid name for a mistyped one.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +12,6 @@ use serde::Serialize;
 
 use zklockbench_core::error::Error;
 
-/// Severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -26,11 +24,11 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
-    /// The offending text, as bytes of the file; empty if something is missing.
+    /// Byte range of the offending text; empty if something is missing.
     pub span: Range<usize>,
     pub message: String,
     pub help: Option<String>,
-    /// Keys that have no effect together: without one of them, the file is valid.
+    /// Keys that have no effect: removing one of them makes the file valid.
     pub idle: Vec<&'static str>,
 }
 
@@ -49,7 +47,7 @@ pub struct Written {
     pub text: String,
 }
 
-/// A position, as in editors.
+/// Line and column, as editors count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Position {
     /// Line, from 1.
@@ -58,7 +56,7 @@ pub struct Position {
     pub column: usize,
 }
 
-/// A diagnostic for programs, as in `--json`.
+/// A diagnostic in `--json` output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MachineDiagnostic {
     /// Name of the file, as given.
@@ -66,28 +64,27 @@ pub struct MachineDiagnostic {
     /// Start of the offending text.
     #[serde(flatten)]
     pub position: Position,
-    /// Severity.
     pub severity: Severity,
     /// Offending text; empty if something is missing.
     pub text: String,
-    /// The problem.
+    /// What is wrong.
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
 }
 
-/// All diagnostics for one file, in the order of the file.
+/// All diagnostics for one file, sorted by position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics {
     file: String,
     text: String,
     list: Vec<Diagnostic>,
-    /// Parts of the text that came from options. If there are any, lines of the text are not lines of the file.
+    /// Settings from options. If there are any, line numbers of the text do not match those of the file.
     options: Vec<Written>,
 }
 
 impl Diagnostics {
-    /// Sorts by position, drops repetitions and keeps every span inside the text.
+    /// Sorts the list by position, removes duplicates and clamps every span to the text.
     pub fn new(file: &str, text: &str, mut list: Vec<Diagnostic>) -> Self {
         for diagnostic in &mut list {
             diagnostic.span = inside(text, &diagnostic.span);
@@ -99,7 +96,8 @@ impl Diagnostics {
         Self { file: file.to_owned(), text: text.to_owned(), list, options: Vec::new() }
     }
 
-    /// Marks the text as made from a file and options. Its lines are in no file, so mistakes are reported by option.
+    /// Marks the text as generated from a file and options, so that errors quote the option instead of a
+    /// line.
     pub fn with_options(self, options: Vec<Written>) -> Self {
         Self { options, ..self }
     }
@@ -170,7 +168,7 @@ impl fmt::Display for Diagnostics {
     }
 }
 
-/// A usage error. The code that prints an error begins with the word `error` itself.
+/// A usage error, without the leading `error: `, which is added when the error is printed.
 impl From<Diagnostics> for Error {
     fn from(mistakes: Diagnostics) -> Self {
         let text = mistakes.to_string();
@@ -180,7 +178,7 @@ impl From<Diagnostics> for Error {
 
 impl std::error::Error for Diagnostics {}
 
-/// The span, moved inside the text and onto whole characters: a parser may point one past the end.
+/// Clamps a span to the text and to character boundaries; parsers may point past the end.
 fn inside(text: &str, span: &Range<usize>) -> Range<usize> {
     let floor = |mut at: usize| {
         at = at.min(text.len());
@@ -193,8 +191,8 @@ fn inside(text: &str, span: &Range<usize>) -> Range<usize> {
     start..floor(span.end).max(start)
 }
 
-/// Path of the key at this position, from the outermost table. Relies on the serializer, which writes a key and its value on one
-/// line.
+/// Path of the key at this offset, from the outermost table. The serializer writes each key and its value on
+/// one line.
 fn key_at(text: &str, offset: usize) -> Vec<String> {
     let before = inside(text, &(offset..offset)).start;
     let start = text[..before].rfind('\n').map_or(0, |at| at + 1);
@@ -214,10 +212,10 @@ fn position(text: &str, offset: usize) -> Position {
     Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
-/// The most likely intended candidate, if one is close enough to suggest.
+/// The closest candidate, if it is close enough to suggest.
 ///
-/// Case and `_` against `-` cost nothing; word order and whatever precedes `:` or `/` cost next to nothing. Otherwise about one
-/// slip in three characters is forgiven.
+/// Case and `_` versus `-` are ignored. A different word order or a missing prefix before `:` or `/` costs
+/// little. Otherwise, about one typo per three characters is tolerated.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = plain(typed).chars().count();
     candidates
@@ -257,7 +255,7 @@ fn has_same_words(typed: &str, candidate: &str) -> bool {
     typed.iter().all(takes)
 }
 
-/// Whether both are the same word, perhaps with another ending.
+/// Whether both are the same word, possibly with different endings.
 fn is_same_word(one: &str, other: &str) -> bool {
     let (shorter, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     let ending = longer.strip_prefix(shorter);
@@ -269,7 +267,7 @@ pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// `did you mean …?` if a candidate is close, otherwise the other advice.
+/// Suggests a close candidate, or returns `otherwise`.
 pub fn did_you_mean<'a>(
     typed: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_from_an_option_quotes_the_option_and_no_generated_line() {
+    fn error_in_an_option_quotes_the_option_instead_of_generated_text() {
         let text = "seed = 1\n\n[ensemble]\nservers = 2\n";
         let option = |key: &[&str], text: &str| Written {
             key: key.iter().map(|&name| name.to_owned()).collect(),
@@ -339,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_form_is_flat() {
+    fn machine_diagnostic_is_flat_json() {
         let json = serde_json::to_value(one("hold = 20\n", 7..9).machine()).unwrap();
         assert_eq!(json[0]["line"], 1);
         assert_eq!(json[0]["column"], 8);
@@ -352,21 +350,21 @@ mod tests {
         let scenarios = ["faults/slow-reader", "faults/leader-killed", "parent-watch"];
         let owned = ["baton", "team:TeamLock", "faults/leader-killed"];
         for (why, names, typed, near) in [
-            ("separators and case cost nothing", &locks[..], "Parent_Watch", Some("parent-watch")),
-            ("separators and case cost nothing", &locks[..], "nolock", Some("no-lock")),
-            ("a slip is forgiven", &locks[..], "predecesor-watch", Some("predecessor-watch")),
-            ("a beginning is enough", &locks[..], "predecessor", Some("predecessor-watch")),
-            ("a stranger is not near", &locks[..], "zebra", None),
-            ("nothing is near to nothing", &locks[..], "", None),
+            ("separators and case are ignored", &locks[..], "Parent_Watch", Some("parent-watch")),
+            ("separators and case are ignored", &locks[..], "nolock", Some("no-lock")),
+            ("a typo is tolerated", &locks[..], "predecesor-watch", Some("predecessor-watch")),
+            ("a prefix is enough", &locks[..], "predecessor", Some("predecessor-watch")),
+            ("an unrelated name has no suggestion", &locks[..], "zebra", None),
+            ("an empty name has no suggestion", &locks[..], "", None),
             ("words in another order", &scenarios[..], "faults/kill-leader", Some("faults/leader-killed")),
             ("words in another order", &scenarios[..], "watch-parent", Some("parent-watch")),
             ("itself", &scenarios[..], "faults/slow-reader", Some("faults/slow-reader")),
-            ("a word more", &scenarios[..], "watch-the-parent", None),
-            ("its owner is left out", &owned[..], "TeamLock", Some("team:TeamLock")),
-            ("its owner is left out", &owned[..], "team_lock", Some("team:TeamLock")),
-            ("its owner is left out", &owned[..], "TeamLok", Some("team:TeamLock")),
-            ("its owner is left out", &owned[..], "leader-killed", Some("faults/leader-killed")),
-            ("another owner", &owned[..], "other:Batn", None),
+            ("an extra word", &scenarios[..], "watch-the-parent", None),
+            ("a missing owner", &owned[..], "TeamLock", Some("team:TeamLock")),
+            ("a missing owner", &owned[..], "team_lock", Some("team:TeamLock")),
+            ("a missing owner", &owned[..], "TeamLok", Some("team:TeamLock")),
+            ("a missing owner", &owned[..], "leader-killed", Some("faults/leader-killed")),
+            ("a different owner", &owned[..], "other:Batn", None),
         ] {
             assert_eq!(nearest(typed, names.iter().copied()), near, "{typed}: {why}");
         }

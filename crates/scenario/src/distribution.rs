@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::as_us;
 
-/// Longest duration ever drawn from a distribution with a tail.
+/// Maximum duration drawn from a distribution with a tail.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A distribution of durations.
@@ -54,7 +54,7 @@ pub enum Distribution {
     Measured(MeasuredTimes),
 }
 
-/// Measured durations; at least one. Shared, because every trial has them.
+/// One or more measured durations, shared by all trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Vec<u64>", into = "Vec<u64>")]
 #[schemars(with = "Vec<u64>")]
@@ -68,8 +68,8 @@ impl MeasuredTimes {
         Self(times.into())
     }
 
-    /// Reduces any number of times to at most [`MeasuredTimes::MOST`] with the same mean: each group of neighbours in sorted
-    /// order becomes its mean.
+    /// Reduces the times to at most [`MeasuredTimes::MOST`] with the same mean. Each group of neighbours in
+    /// sorted order becomes its mean.
     pub fn condensed(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let most = Self::MOST.min(times.len().max(1));
@@ -146,7 +146,7 @@ impl Distribution {
         }
     }
 
-    /// Draws one duration of at most a year: the tails have no end, but clocks do.
+    /// Draws one duration of at most a year.
     pub fn sample(&self, rng: &mut impl Rng) -> Duration {
         match *self {
             Self::Fixed(value) => value,
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn condensed_measurements_keep_their_mean_and_nearly_their_spread() {
+    fn condensed_measurements_keep_their_mean_and_approximate_spread() {
         let all: Vec<Duration> = (1..=25_000_u32).rev().map(|at| at * at * Duration::from_nanos(1)).collect();
         let sum = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).sum::<f64>();
         let condensed = MeasuredTimes::condensed(all.clone());

@@ -1,4 +1,4 @@
-//! The readable parts of a scenario file, before it is known to be a valid scenario.
+//! The readable parts of a scenario file, before validation.
 //!
 //! Names in lists are checked against the [`Catalog`]; `rules` and `fault_rules` check combinations.
 
@@ -28,13 +28,13 @@ pub struct Catalog {
     pub faults: Vec<FaultCard>,
     /// Metrics that gates can use, except percentiles.
     pub figures: Vec<&'static FigureCard>,
-    /// Whether the user has given commands to break the servers of an existing ensemble.
+    /// Whether the user provided commands that disturb the servers of an existing ensemble.
     pub has_host_commands: bool,
 }
 
 pub(super) struct Document<'c> {
     pub(super) catalog: &'c Catalog,
-    /// Position of the first key, to point at when something is missing.
+    /// Position of the first key, where missing keys are reported.
     start: usize,
     pub(super) said: Top,
     /// Positions of the top-level keys and of the ensemble's keys.
@@ -109,7 +109,7 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// Position of the load, or of its default.
+    /// Position of `load`, or of the first key if `load` is missing.
     pub(super) fn load_key(&self) -> Range<usize> {
         self.places.key("load").unwrap_or(self.start..self.start)
     }
@@ -129,13 +129,13 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// The arrivals at that rate; processes with their own rates need none.
+    /// The arrivals at this rate, or at the process's own rates if it has them.
     pub(super) fn arrivals_at(&self, rate: Option<f64>) -> Option<Arrivals> {
         let (process, arrivals) = self.arrivals.clone()?;
         if process.takes_rate() { Some(arrivals.times(rate?)) } else { Some(arrivals) }
     }
 
-    /// Longest warm-up, possibly the default.
+    /// Maximum length of the warm-up, as given or by default.
     pub(super) fn warm_up_at_most(&self) -> Duration {
         let warm_up = self.said.warm_up.unwrap_or_default().0;
         let changes = self.said.load == Some(LoadWord::Open)
@@ -144,7 +144,7 @@ impl<'c> Document<'c> {
         self.said.warm_up_at_most.map_or(usual, |most| most.0)
     }
 
-    /// A kind of clients, completed from the top of the file.
+    /// A kind of clients, with missing keys taken from the top of the file.
     fn client(&self, kind: &Client) -> Option<ClientKind> {
         let top = &self.said;
         Some(ClientKind {
@@ -227,7 +227,7 @@ impl Top {
     }
 }
 
-/// The keys of a table under its own header.
+/// Reads the keys of a table with its own header.
 fn keys<T: Default + DeserializeOwned>(
     under: Section,
     value: &TomlValue<'_>,
@@ -239,7 +239,8 @@ fn keys<T: Default + DeserializeOwned>(
     Some(section(under, &known_keys(under, keys, &[], |_| None, sink), sink))
 }
 
-/// Gates without mistakes. Their names are not checked if the scenario's own strategies or contenders could not be read.
+/// Gates without mistakes. Cells in gates are not checked if the scenario's own strategies or contenders
+/// could not be read.
 fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
     if let DeValue::String(text) = value.get_ref() {
         let help = format!("put it in brackets: gate = [\"{}\"]", shown(text, 60));

@@ -1,4 +1,4 @@
-//! Rules for impossible faults: in themselves, in this scenario, or on this ensemble.
+//! Rules that reject faults that are contradictory or impossible in this scenario or on this ensemble.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::value::written;
 use zklockbench_core::catalog::fault::{Capability, Ends, Target, Targets};
 use zklockbench_core::units::{contenders, counted};
 
-/// A rule. Like the rules for everything else, it reports what is wrong; `None` if there is nothing to check.
+/// A rule, which reports errors to the sink; `None` if there is nothing to check.
 type Rule = fn(&FaultEntry<'_>, &Document<'_>, &Sink<'_>) -> Option<()>;
 
 const RULES: &[Rule] = &[
@@ -56,13 +56,13 @@ fn target(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<(
     let (wrong, right): (Vec<_>, Vec<_>) = given.partition(|(key, _)| wrong.contains(key));
     for (key, place) in wrong {
         let message = match fault.card.targets {
-            Targets::Fixed => format!("`{name}` takes no `{key}`: its kind sets what it hits"),
+            Targets::Fixed => format!("`{name}` takes no `{key}`: its kind determines the target"),
             targets => format!("`{name}` hits {}, so it takes no `{key}`", targets.noun()),
         };
         sink.error(place, message, "leave the key out");
     }
     if let [(one, _), (other, place), ..] = right.as_slice() {
-        let message = format!("both `{one}` and `{other}` set what `{name}` hits");
+        let message = format!("both `{one}` and `{other}` set the target of `{name}`");
         sink.error(place.clone(), message, "keep one of them");
     }
     None
@@ -96,7 +96,7 @@ fn duration(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option
         ),
         (Ends::ByItself, Some(key)) => sink.error(
             key,
-            format!("`{name}` ends by itself, so it takes no `duration`"),
+            format!("`{name}` ends on its own, so it takes no `duration`"),
             "leave the key out",
         ),
         _ => {}
@@ -109,7 +109,7 @@ fn how_often(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Optio
     match (fault.said.times.map(|times| times.0), fault.places.key("every")) {
         (Some(times @ 2..), None) => sink.error(
             value_of(fault, "times"),
-            format!("`{name}` fires {times} times, but nothing sets how far apart"),
+            format!("`{name}` fires {times} times, but nothing sets the interval"),
             "add a line such as every = \"10s\"",
         ),
         (Some(1), Some(key)) => sink.error(
@@ -122,7 +122,7 @@ fn how_often(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Optio
     None
 }
 
-/// A fault must have ended before it fires again.
+/// A fault must end before it fires again.
 fn overlap(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (name, said) = (fault.card.name, &fault.said);
     let (every, jitter, times) = (said.every?.0, said.jitter?.0, said.times?.0);
@@ -135,7 +135,7 @@ fn overlap(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<
 
 fn load(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let name = fault.card.name;
-    let message = format!("`{name}` cannot fire in a batch: its totals are exact only undisturbed");
+    let message = format!("`{name}` cannot fire in a batch: faults would make the batch's totals inexact");
     let help = "leave the fault out, or use load = \"closed\"";
     (file.said.load? == LoadWord::Batch).then(|| sink.error(fault.span.clone(), message, help))
 }
@@ -147,10 +147,10 @@ fn connected(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Op
     let message =
         format!("`{name}` disturbs servers, but `connect` names an ensemble that the suite did not start");
     let help = if has_commands {
-        "leave out the fault: commands end, start and pause servers, but cut no links between them"
+        "leave out the fault: commands can end, start and pause servers, but cannot cut links between servers"
     } else {
-        "leave out the fault or `connect`: servers that others rely on are never disturbed. If these may be broken, give \
-         commands that do it: --hosts FILE (docs/operating.md)"
+        "leave out the fault or `connect`: the suite never disturbs an existing ensemble on its own. To allow faults, \
+         provide commands with --hosts FILE (docs/operating.md)"
     };
     let is_wrong = file.places.has("connect") && needs.reaches_servers() && !by_command;
     is_wrong.then(|| sink.error(fault.span.clone(), message, help))
@@ -160,14 +160,14 @@ fn containers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
     let name = fault.card.name;
     let is_wrong = file.places.has("compose") && !file.places.has("connect");
     let message = format!(
-        "`{name}` drops what one server sends to another, which Docker cannot do: it takes a server off \
-         its network altogether"
+        "`{name}` drops messages from one server to another, but Docker can only disconnect a server from its whole \
+         network"
     );
-    let help = "use `isolate`, or leave out `compose`: the suite's own servers have networks that can be cut";
+    let help = "use `isolate`, or leave out `compose`: links between the suite's own servers can be cut";
     (is_wrong && fault.card.needs == Capability::Links).then(|| sink.error(fault.span.clone(), message, help))
 }
 
-/// Checks the number of servers, which is known only for ensembles that the suite starts; a Compose file has its own.
+/// Checks the number of servers of a local ensemble; the number is unknown with `connect` or `compose`.
 fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (name, least) = (fault.card.name, fault.card.least_servers);
     let is_own = !file.places.has("connect") && !file.places.has("compose");
@@ -211,7 +211,7 @@ fn needed_key(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
     (only_tries || !file.places.has(needed.name)).then(|| sink.error(fault.span.clone(), message, help))
 }
 
-/// Faults begin and end within the measured phase.
+/// Faults must begin and end within the measured phase.
 fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (whole, name, said) = (file.said.duration?.0, fault.card.name, &fault.said);
     let at = said.at.unwrap_or_default().0;
@@ -236,7 +236,7 @@ fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option
     is_late.then(|| sink.error(value_of(fault, key), message, help))
 }
 
-/// Longest time from the first possible start of a fault to its end.
+/// Maximum time from the first scheduled start of a fault to its last end.
 fn lasting(fault: &FaultEntry<'_>) -> Duration {
     let said = &fault.said;
     let more = said.times.map_or(0, |times| times.0 - 1);
@@ -255,7 +255,7 @@ fn acquisitions(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) ->
     (after >= all).then(|| sink.error(value_of(fault, "after_acquisitions"), message, help))
 }
 
-/// Times that are long enough as written may be too short once scaled.
+/// Valid times may be too short after scaling.
 fn scaled(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (scale, value) = (file.said.time_scale?.0, file.places.value("time_scale")?);
     let name = fault.card.name;

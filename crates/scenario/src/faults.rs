@@ -1,4 +1,4 @@
-//! One `[[fault]]`, read against the cards of the faults that exist.
+//! Reads a `[[fault]]` and checks it against the catalog.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use zklockbench_core::units::shown;
 /// Parameters set by the scenario.
 pub(super) type Set = BTreeMap<&'static str, ParamValue>;
 
-/// Effective value: the one that was set, or the default.
+/// Effective value of a parameter: as set, or the default.
 pub(super) fn in_force(param: &Param, set: &Set) -> Option<ParamValue> {
     set.get(param.name).cloned().or_else(|| default_value(param))
 }
@@ -61,7 +61,7 @@ impl FaultEntry<'_> {
         })
     }
 
-    /// Kind, target and set parameters, in the order of the card.
+    /// Kind, target and set parameters, in the card's order.
     fn label(&self) -> String {
         let set = |param: &Param| Some(format!("{}={}", param.name, self.set.get(param.name)?));
         let parts = [self.card.name.to_owned(), self.target().to_string()].into_iter();
@@ -78,7 +78,7 @@ pub(super) fn fault<'c>(
     let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
     let keys = expect(item.get_ref().as_table(), item, "a fault", help, sink)?;
     let found = keys.get("kind").and_then(|kind| Some((card(kind, cards, sink)?, kind.span())));
-    // Other valid keys depend on the kind.
+    // The valid parameters depend on the kind.
     let every = || cards.iter().flat_map(|card| card.params);
     let params: Vec<Param> =
         found.as_ref().map_or_else(|| every().copied().collect(), |(card, _)| card.params.to_vec());
@@ -113,7 +113,7 @@ fn card<'c>(kind: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Op
     found
 }
 
-/// The target word, if the kind has one by that name. The rules report kinds without targets.
+/// The target word, if the kind has it. Kinds without targets are reported by the rules.
 fn target_word(card: &FaultCard, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<&'static str> {
     let number = match card.targets {
         Targets::Servers => "server = 1",

@@ -29,9 +29,9 @@ pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", 
 pub enum Section {
     Top,
     Ensemble,
-    /// Below each `[[client]]`: a kind of clients.
+    /// Under each `[[client]]`: a kind of clients.
     Client,
-    /// Below each `[[fault]]`. Keys of a single kind of fault are parameters on its card.
+    /// Under each `[[fault]]`. Keys of a single kind are parameters on its card.
     Fault,
     Gate,
 }
@@ -98,7 +98,7 @@ impl Field {
     }
 }
 
-/// The part of a definition that describes valid values: its own text, or its alternatives.
+/// Description of a definition's valid values: its own text, or its alternatives.
 fn words(definition: &Value) -> Value {
     let quoted = |word: &&str| format!("`\"{word}\"`");
     let alternatives = || alternatives(definition).iter().map(quoted).collect::<Vec<_>>().join(" or ");
@@ -148,7 +148,7 @@ fn fields_from<T: DeserializeOwned + JsonSchema>(
     })
 }
 
-/// Removes null from a schema: TOML has none, and an absent key is a `None`.
+/// Removes null from a schema, because TOML has no null.
 fn without_null(schema: &mut Value) {
     let is_null = |value: &Value| value.is_null() || value == "null" || value["type"] == "null";
     let Value::Object(keywords) = schema else { return };
@@ -225,7 +225,7 @@ pub fn processes() -> Vec<Form> {
     forms::<Process>()
 }
 
-/// The distributions, besides a plain duration.
+/// All distributions except a plain duration.
 pub fn distributions() -> Vec<Form> {
     forms::<Shape>().into_iter().skip(1).collect()
 }

@@ -1,8 +1,8 @@
 //! The contents of a scenario file, section by section.
 //!
-//! The reader, the schema, the reference page and suggestions for misspelt keys follow from these types. A key is `None` if it is
-//! absent and has no default, or if its value is wrong. Other properties are in `x-default` (TOML), `x-absent` (behaviour without
-//! the key), `x-example`, and `x-also` (other names that people try).
+//! The reader, the schema, the reference page and spelling suggestions derive from these types. A key is
+//! `None` if it is absent and has no default, or if its value is wrong. Annotations: `x-default` (TOML),
+//! `x-absent` (behaviour without the key), `x-example`, and `x-also` (other names that users try).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,11 +23,11 @@ pub(super) const CONTENDERS_MAX: u64 = 100_000;
 const SERVERS_MAX: u64 = 5;
 const HIGHEST_CONTENDER: u64 = CONTENDERS_MAX - 1;
 
-/// In milliseconds.
+/// One day in milliseconds.
 pub(super) const DAY: u64 = 24 * 3_600_000;
 pub(super) const WEEK: u64 = 7 * DAY;
 
-/// In millionths.
+/// One, in millionths.
 pub(super) const ONE: u64 = 1_000_000;
 
 pub(super) type Count<T, const LEAST: u64, const MOST: u64> = Option<Is<Whole<T, LEAST, MOST>>>;
@@ -63,7 +63,7 @@ impl From<WhenInDoubt> for InDoubt {
     }
 }
 
-/// How long a contender keeps its session, as files have it.
+/// Values of `sessions`.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Sessions {
@@ -77,7 +77,7 @@ pub(super) struct Top {
     /// Short name: lower-case letters, digits and hyphens. Results directories start with it.
     #[schemars(extend("x-example" = r#""quick""#, "x-also" = "title id"))]
     pub(super) name: Option<Is<Name>>,
-    /// The question it answers.
+    /// The question that the scenario answers.
     #[schemars(extend("x-default" = r#""""#, "x-example" = r#""Does a herd slow the handoff?""#))]
     #[schemars(extend("x-also" = "purpose summary about desc"))]
     pub(super) description: Option<String>,
@@ -86,18 +86,17 @@ pub(super) struct Top {
     #[schemars(extend("x-example" = r#"["polling", { name = "predecessor-watch", watch = "exists" }]"#))]
     #[schemars(extend("x-also" = "strategy algorithms recipes"))]
     pub(super) strategies: Option<IgnoredAny>,
-    /// How many contenders, each with its own session: a number, or a list to run each count.
+    /// Number of contenders, each with its own session: a number, or a list of numbers that each run.
     #[schemars(with = "OneOrMore<Contenders>")]
     #[schemars(extend("x-words" = "whole number from 1 to 100000, or a list of them"))]
     #[schemars(extend("x-example" = "[1, 5, 20]"))]
     #[schemars(extend("x-also" = "contender clients threads workers concurrency users"))]
     pub(super) contenders: Option<Vec<Spanned<Contenders>>>,
-    /// How many independent lock paths the contenders share. `"fresh"`: each acquisition takes its own lock at
-    /// a path that does not exist before, as programs with a lock per object do; see
-    /// [workloads](../workloads.md#a-lock-per-object).
+    /// Number of independent lock paths that the contenders share. With `"fresh"`, each acquisition uses a
+    /// new path, as in programs with a lock per object; see [workloads](../workloads.md#a-lock-per-object).
     #[schemars(extend("x-default" = "1", "x-example" = "1", "x-also" = "lock lock_count paths"))]
     pub(super) locks: Option<Is<LockCount<CONTENDERS_MAX>>>,
-    /// How long a lock is held: a duration or a distribution.
+    /// Hold time: a duration or a distribution.
     #[schemars(extend("x-default" = r#""0ms""#, "x-example" = r#"{ uniform = { min = "1ms", max = "5ms" } }"#))]
     #[schemars(extend("x-also" = "hold_time work critical_section"))]
     pub(super) hold: Option<Times>,
@@ -105,25 +104,22 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = r#""0ms""#, "x-example" = r#"{ exponential = { mean = "5ms" } }"#))]
     #[schemars(extend("x-also" = "think_time pause idle"))]
     pub(super) think: Option<Times>,
-    /// Share of acquires that ask to read. Readers may be inside together; a lock without a read side
-    /// takes every request as a write.
+    /// Share of acquires that are reads. Readers may hold the lock together; a lock without a read side
+    /// treats every request as a write.
     #[schemars(extend("x-default" = "0.0", "x-example" = "0.8"))]
     #[schemars(extend("x-also" = "reads readers read_share read_fraction shared"))]
     pub(super) read_ratio: Factor<0, ONE>,
-    /// How many times a contender takes the lock in each cycle before it holds, and releases it afterwards.
-    /// More than once only if all listed strategies are reentrant. Waits and holds are
-    /// those of the outermost acquire.
+    /// Number of nested acquires in each cycle. More than one requires that all listed strategies are
+    /// reentrant. Waits and holds are those of the outermost acquire.
     #[schemars(extend("x-default" = "1", "x-example" = "3", "x-also" = "reentrancy nesting reentrant levels"))]
     pub(super) depth: Count<u32, 1, 1000>,
-    /// How often a polling strategy reads the queue; applies to every listed strategy that polls and does not
-    /// set its own.
+    /// Interval at which strategies that poll read the queue, unless they set their own.
     #[schemars(extend("x-absent" = "each polling strategy has its own default", "x-example" = r#""1s""#))]
     #[schemars(extend("x-also" = "poll polling_interval interval"))]
     pub(super) poll_interval: Option<Is<PollInterval>>,
-    /// `closed`: each contender acquires over and over. `batch`: the first holds until all are
-    /// queued, then each acquires once, which makes totals exact. `open`: arrivals keep coming,
-    /// however slow the lock is, and the contenders are the sessions that serve them; see
-    /// [workloads](../workloads.md).
+    /// `closed`: each contender acquires repeatedly. `batch`: the first contender holds until all are queued,
+    /// then each acquires once, so totals are exact. `open`: arrivals do not depend on the lock, and the
+    /// contenders are the sessions that serve them; see [workloads](../workloads.md).
     #[schemars(extend("x-default" = r#""closed""#, "x-example" = r#""closed""#, "x-also" = "load_model mode"))]
     pub(super) load: Option<LoadWord>,
     /// Average arrivals per second, over all contenders and locks. Open load only.
@@ -132,58 +128,59 @@ pub(super) struct Top {
     #[schemars(extend("x-example" = "40"))]
     #[schemars(extend("x-also" = "arrival_rate arrivals_per_second qps tps rps offered"))]
     pub(super) rate: Factor<1_000, 1_000_000_000_000>,
-    /// Average arrivals per second for each contender, so the rate grows with their number. Open load
-    /// only.
+    /// Average arrivals per second for each contender, so the total rate grows with the number of contenders.
+    /// Open load only.
     #[schemars(extend("x-absent" = "see `rate`", "x-example" = "0.2", "x-also" = "rate_per_contender each_rate"))]
     pub(super) rate_each: Factor<1_000, 1_000_000_000_000>,
-    /// When arrivals come. Open load only.
+    /// Arrival process. Open load only.
     #[schemars(extend("x-words" = "[process](#arrivals)", "x-default" = r#""poisson""#))]
     #[schemars(extend("x-example" = r#"{ bursts = { peak = 4.0, length = "500ms" } }"#))]
     #[schemars(extend("x-also" = "arrival arrival_process process traffic"))]
     pub(super) arrivals: Option<Process>,
-    /// Which of many locks an arrival asks for: `"uniform"`, or the k-th most popular in proportion
-    /// to 1 / k to the power of `zipf`; the seed decides which lock is how popular. Open load only.
+    /// Popularity of the locks: `"uniform"`, or Zipf's law, where requests for the k-th most popular lock are
+    /// proportional to 1 / k to the power of `zipf`. The seed determines which locks are popular. Open load
+    /// only.
     #[schemars(extend("x-words" = "`\"uniform\"`, or `{ zipf = s }` with s from 0 to 5"))]
     #[schemars(extend("x-default" = r#""uniform""#, "x-example" = "{ zipf = 1.0 }", "x-also" = "skew zipf hot_locks"))]
     pub(super) popularity: Option<PopularityShape>,
-    /// What happens to an arrival that finds no free contender. `keep`: it waits for one, and that is
-    /// part of its wait. `drop`: it is dropped, and counted. Open load only.
+    /// What happens to an arrival that finds no free contender. `keep`: the arrival waits for a contender, as
+    /// part of its wait. `drop`: the arrival is dropped and counted. Open load only.
     #[schemars(extend("x-default" = r#""keep""#, "x-example" = r#""drop""#, "x-also" = "late_arrivals overflow"))]
     pub(super) late: Option<Late>,
-    /// How long after the measured phase waiting arrivals may still be served; those that wait longer
-    /// count as unserved. Not scaled by `time_scale`. Open load only.
+    /// Maximum time after the measured phase for serving waiting arrivals; the rest count as unserved. Not
+    /// scaled by `time_scale`. Open load only.
     #[schemars(extend("x-default" = r#""30s""#, "x-example" = r#""30s""#, "x-also" = "backlog drain drain_at_most"))]
     pub(super) backlog_at_most: Lasts<0, DAY>,
-    /// How long the measured phase lasts. Closed and open loads only.
-    #[schemars(extend("x-absent" = "a closed load needs either this or `acquisitions`, an open one this; a \
-                                    replay lasts as long as its file"))]
+    /// Length of the measured phase. Closed and open loads only.
+    #[schemars(extend("x-absent" = "required for an open load, except a replay, which lasts as long as its \
+                                    file; a closed load needs either this or `acquisitions`"))]
     #[schemars(extend("x-example" = r#""5s""#, "x-also" = "time run_time length measure"))]
     pub(super) duration: Lasts<1, WEEK>,
-    /// How often each contender acquires before the measured phase ends.
+    /// Number of acquisitions of each contender, after which the measured phase ends.
     #[schemars(extend("x-absent" = "a closed load needs either this or `duration`; in a batch it is 1"))]
     #[schemars(extend("x-example" = "10", "x-also" = "acquires iterations count acquisition"))]
     pub(super) acquisitions: Count<u64, 1, 1_000_000_000>,
-    /// Time over which the contenders start. Closed load only.
+    /// Time over which the starts of the contenders are spread. Closed load only.
     #[schemars(extend("x-default" = r#""0s""#, "x-example" = r#""2s""#, "x-also" = "ramp stagger"))]
     pub(super) ramp_up: Lasts<0, DAY>,
-    /// Load before the measured phase, not recorded. Closed and open loads only.
+    /// Length of the unrecorded load before the measured phase. Closed and open loads only.
     #[schemars(extend("x-default" = r#""0s""#, "x-example" = r#""1s""#, "x-also" = "warm burn_in"))]
     pub(super) warm_up: Lasts<0, DAY>,
-    /// How long the warm-up may take until the load is steady. Closed and open loads only.
-    #[schemars(extend("x-absent" = "4 times `warm_up`; the same as `warm_up` if the rate of arrivals changes"))]
+    /// Maximum length of the warm-up, which continues until the load is steady. Closed and open loads only.
+    #[schemars(extend("x-absent" = "4 times `warm_up`, or equal to `warm_up` if the rate of arrivals changes"))]
     #[schemars(extend("x-example" = r#""10s""#, "x-also" = "warm_up_max max_warm_up warm_up_limit"))]
     pub(super) warm_up_at_most: Lasts<0, WEEK>,
-    /// How often each combination of strategy and contenders runs.
+    /// Number of trials of each combination of strategy and contenders.
     #[schemars(extend("x-default" = "3", "x-example" = "3", "x-also" = "repeat repeats runs reps rounds"))]
     pub(super) repetitions: Count<u32, 1, 1000>,
-    /// Repeat until the 95 % confidence interval over the repetitions is at most this wide to either
-    /// side for every strategy and number of contenders: of the throughput in a closed load, of the
-    /// mean handoff in a batch, of the mean wait in an open load. `repetitions` is then the minimum.
-    /// With the defaults, the interval is checked after 8, 13, 20 and 30 repetitions.
+    /// Maximum half-width of the 95 % confidence interval over the repetitions, for each strategy and number
+    /// of contenders. The metric is the throughput in a closed load, the mean handoff in a batch, and the
+    /// mean wait in an open load. Trials repeat until the precision is reached; `repetitions` is then the
+    /// minimum. With the defaults, the interval is checked after 8, 13, 20 and 30 repetitions.
     #[schemars(extend("x-absent" = "exactly `repetitions` are run", "x-example" = r#""2%""#))]
     #[schemars(extend("x-also" = "accuracy confidence error_margin until_precise"))]
     pub(super) precision: Option<Is<Percent>>,
-    /// With `precision`: the most repetitions of each combination, even if it is still imprecise.
+    /// With `precision`: maximum number of repetitions of each combination.
     #[schemars(extend("x-default" = "30", "x-example" = "30"))]
     #[schemars(extend("x-also" = "max_repetitions repetitions_max most_repetitions"))]
     pub(super) repetitions_at_most: Count<u32, 6, 1000>,
@@ -191,55 +188,55 @@ pub(super) struct Top {
     /// machine favours no strategy, or `as-written`.
     #[schemars(extend("x-default" = r#""shuffled""#, "x-example" = r#""shuffled""#, "x-also" = "shuffle sequence"))]
     pub(super) order: Option<Order>,
-    /// Seed for everything random: trial order, hold and think times, which acquires read, and what faults
-    /// hit and when.
+    /// Seed of all random choices: trial order, hold and think times, which acquires are reads, and targets
+    /// and times of faults.
     #[schemars(extend("x-default" = "1", "x-example" = "1", "x-also" = "random_seed rng"))]
     pub(super) seed: Count<u64, 0, UNBOUNDED>,
     /// Session timeout that contenders request.
     #[schemars(extend("x-default" = r#""10s""#, "x-example" = r#""10s""#, "x-also" = "timeout session"))]
     pub(super) session_timeout: Lasts<200, 600_000>,
-    /// How long an acquire may take before it counts as timed out. With `0s` it only tries: it gets the lock
-    /// at once or gives up ([workloads](../workloads.md#try-locks)). Not scaled by `time_scale`.
-    #[schemars(extend("x-absent" = "an acquire waits forever", "x-example" = r#""30s""#))]
+    /// Timeout of an acquire. With `0s`, each acquire is a try: it gets the lock at once or fails
+    /// ([workloads](../workloads.md#try-locks)). Not scaled by `time_scale`.
+    #[schemars(extend("x-absent" = "acquires have no timeout", "x-example" = r#""30s""#))]
     #[schemars(extend("x-also" = "lock_timeout wait_timeout max_wait"))]
     pub(super) acquire_timeout: Lasts<0, WEEK>,
-    /// How long a batch, or a measured phase that ends by acquisitions, goes on without any
-    /// acquisition before the run gives up and the trial is partial. The longest hold and think
-    /// times, strategies' intervals and faults come on top. Not scaled by `time_scale`.
+    /// Time without an acquisition after which a batch, or a measured phase that ends by acquisitions, is
+    /// abandoned and the trial is partial. The longest hold and think times, strategies' intervals and faults
+    /// are added to this time. Not scaled by `time_scale`.
     #[schemars(extend("x-default" = r#""10m""#, "x-example" = r#""10m""#))]
     #[schemars(extend("x-also" = "give_up stall_timeout no_progress"))]
     pub(super) give_up_after: Lasts<1, WEEK>,
-    /// Whether a contender keeps its session between acquisitions. `per-acquisition`: each acquisition opens a session
-    /// within its wait and ends it after the release, as a program does that connects for each lock.
+    /// Whether a contender keeps its session between acquisitions. `per-acquisition`: each acquisition opens
+    /// a session as part of its wait and closes it after the release, like a program that connects for each
+    /// lock.
     #[schemars(extend("x-default" = r#""kept""#, "x-example" = r#""per-acquisition""#))]
     #[schemars(extend("x-also" = "reconnect reconnects"))]
     pub(super) sessions: Option<Sessions>,
-    /// What a contender does when the lock reports a failed request and it can't know whether the
-    /// request was carried out. `end-session`: it ends its session, and any node it left is deleted at once.
-    /// `keep-session`: it keeps its session and lock object, as a careless program would; a
-    /// node it left then blocks the queue.
+    /// What a contender does when a request of its lock fails and may or may not have been executed.
+    /// `end-session`: end the session, which deletes any leftover node at once. `keep-session`: keep the
+    /// session and the lock object, like a careless program; a leftover node then blocks the queue.
     #[schemars(extend("x-default" = r#""end-session""#, "x-example" = r#""keep-session""#))]
     #[schemars(extend("x-also" = "on_doubt after_doubt when_in_doubt on_connection_loss after_loss"))]
     pub(super) in_doubt: Option<WhenInDoubt>,
-    /// What a holder does when it learns that its session has ended, and the lock with it. `stop`: it ends the hold at
-    /// once. `ignore`: it keeps holding as planned, as a program that ignores the notification would.
+    /// What a holder does when it is notified that its session has ended and the lock is lost. `stop`: end
+    /// the hold at once. `ignore`: hold as planned, like a program that ignores the notification.
     #[schemars(extend("x-default" = r#""stop""#, "x-example" = r#""ignore""#))]
     #[schemars(extend("x-also" = "on_session_lost when_lost on_expiry on_lost_session"))]
     pub(super) on_lost: Option<OnLost>,
-    /// Longest hold: the contender releases the lock when it is reached. A holder that is stopped cannot; for how long it
-    /// blocked others beyond the limit is reported. Not scaled by `time_scale`. Closed and open loads only.
-    #[schemars(extend("x-absent" = "holds last as long as `hold`", "x-example" = r#""5s""#))]
+    /// Maximum hold, after which the contender releases the lock. A paused holder cannot release; the report
+    /// shows how long it blocked others beyond the limit. Not scaled by `time_scale`. Closed and open loads
+    /// only.
+    #[schemars(extend("x-absent" = "holds have no limit", "x-example" = r#""5s""#))]
     #[schemars(extend("x-also" = "max_hold maximum_hold longest_hold lease_time"))]
     pub(super) hold_limit: Lasts<1, WEEK>,
-    /// How small an error rate the acquisitions of each trial must exclude for a verdict of *held*:
-    /// `0.99@1%` means that a lock that errs at 1 % of its acquisitions would have been caught with
-    /// probability 0.99 ([methodology](../methodology.md)). Otherwise the verdict is
-    /// *unknown*.
+    /// Error rate that the acquisitions of each trial must rule out for a verdict of *held*. `0.99@1%`: a
+    /// lock that errs at 1 % of its acquisitions would have been caught with probability 0.99
+    /// ([methodology](../methodology.md)). Otherwise the verdict is *unknown*.
     #[schemars(extend("x-default" = r#""0.99@100%""#, "x-example" = r#""0.99@1%""#))]
     #[schemars(extend("x-also" = "sensitivity proof error_rate evidence_needed"))]
     pub(super) evidence: Option<Is<Evidence>>,
-    /// Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up, times of arrivals
-    /// and all times of faults; rates are divided by it, timeouts stay.
+    /// Factor for hold, think, strategies' intervals, duration, ramp-up, warm-up and all times of arrivals
+    /// and faults. Rates are divided by the factor; timeouts are unchanged.
     #[schemars(extend("x-default" = "1.0", "x-example" = "0.1", "x-also" = "scale speed"))]
     pub(super) time_scale: Factor<1, 1_000_000_000>,
 }
@@ -249,14 +246,14 @@ pub(super) struct Ensemble {
     /// Servers to start on this host: 1, 3 or 5. Not with `connect`.
     #[schemars(extend("x-default" = "3", "x-example" = "3", "x-also" = "size nodes replicas"))]
     pub(super) servers: Option<Is<Servers>>,
-    /// Where the servers keep their data: whether it is a tmpfs or a disk decides most of a write's cost. Excludes
-    /// `connect`.
+    /// Directory for the servers' data. Most of a write's cost depends on whether it is on tmpfs or on disk.
+    /// Excludes `connect`.
     #[schemars(extend("x-absent" = "chosen by the suite, and recorded in the results"))]
     #[schemars(extend("x-example" = r#""/dev/shm""#, "x-also" = "dir directory datadir path"))]
     pub(super) data_dir: Option<Is<File>>,
-    /// A Compose file: the suite brings its servers up in containers for the run, and takes them
-    /// down. Only from the command line, as `--compose FILE`: containers can do to this host whatever
-    /// their file says. Excludes `servers`, `data_dir` and `connect`.
+    /// A Compose file, whose servers the suite runs in containers. Allowed only on the command line, as
+    /// `--compose FILE`, because a Compose file can give containers full access to this host. Excludes
+    /// `servers`, `data_dir` and `connect`.
     #[schemars(extend("x-absent" = "the servers are processes on this host"))]
     #[schemars(extend("x-example" = r#""docker/compose.3.yaml""#, "x-also" = "docker compose_file docker_compose"))]
     pub(super) compose: Option<Is<File>>,
@@ -267,23 +264,23 @@ pub(super) struct Ensemble {
     pub(super) connect: Option<Is<ConnectString>>,
 }
 
-/// A kind of clients; what it leaves out is at the top of the file.
+/// A kind of clients; missing keys default to those at the top of the file.
 #[derive(Default, Deserialize, JsonSchema)]
 pub(super) struct Client {
-    /// How many are of this kind, relative to the shares of the others: 0.8 and 0.2, or 8 and 2. In an open
-    /// load a share of the arrivals; otherwise of the contenders, where the first ones are of the first kind.
+    /// Weight of this kind relative to the others: 0.8 and 0.2, or 8 and 2. The weights divide the arrivals
+    /// of an open load, and the contenders of other loads; the first contenders are of the first kind.
     #[schemars(extend("x-example" = "0.2", "x-also" = "weight part ratio"))]
     pub(super) share: Factor<1, 1_000_000_000_000>,
-    /// How long they hold a lock.
+    /// Hold time of these clients.
     #[schemars(extend("x-absent" = "as at the top of the file"))]
     #[schemars(extend("x-example" = r#"{ exponential = { mean = "1s" } }"#))]
     #[schemars(extend("x-also" = "hold_time work critical_section"))]
     pub(super) hold: Option<Times>,
-    /// Their time between a release and the next acquire. Closed load only.
+    /// Time between a release and the next acquire of these clients. Closed load only.
     #[schemars(extend("x-absent" = "as at the top of the file"))]
     #[schemars(extend("x-example" = r#"{ exponential = { mean = "5s" } }"#, "x-also" = "think_time pause idle"))]
     pub(super) think: Option<Times>,
-    /// Share of their acquires that ask to read.
+    /// Share of these clients' acquires that are reads.
     #[schemars(extend("x-absent" = "as at the top of the file", "x-example" = "1"))]
     #[schemars(extend("x-also" = "reads readers read_share"))]
     pub(super) read_ratio: Factor<0, ONE>,
@@ -296,54 +293,54 @@ pub(super) struct Fault {
     /// Kind of fault.
     #[schemars(with = "String", extend("x-words" = "[fault](#faults)", "x-example" = r#""kill""#, "x-also" = "name type fault"))]
     pub(super) kind: Option<IgnoredAny>,
-    /// Target, resolved each time it fires: `leader`, `follower`, `any` or `all` servers;
-    /// `holder`, `waiter`, `any` or `all` contenders. Excludes `server` and `contender`.
+    /// Target, resolved each time the fault fires: `leader`, `follower`, `any` or `all` servers; `holder`,
+    /// `waiter`, `any` or `all` contenders. Excludes `server` and `contender`.
     #[schemars(with = "String", extend("x-words" = "word of its [fault](#faults)", "x-absent" = "each kind has its own default"))]
     #[schemars(extend("x-example" = r#""leader""#, "x-also" = "whom victim hits"))]
     pub(super) target: Option<IgnoredAny>,
-    /// Hits this server only, counted from 1.
+    /// Server to hit, numbered from 1.
     #[schemars(extend("x-absent" = "see `target`", "x-example" = "2", "x-also" = "node server_id"))]
     pub(super) server: Count<usize, 1, SERVERS_MAX>,
-    /// Hits this contender only, counted from 0.
+    /// Contender to hit, numbered from 0.
     #[schemars(extend("x-absent" = "see `target`", "x-example" = "3", "x-also" = "client worker"))]
     pub(super) contender: Count<usize, 0, HIGHEST_CONTENDER>,
-    /// When it fires, from the start of the measured phase.
+    /// Time at which the fault fires, from the start of the measured phase.
     #[schemars(extend("x-absent" = "a fault needs either this or `after_acquisitions`"))]
     #[schemars(extend("x-example" = r#""5s""#, "x-also" = "start begin when"))]
     pub(super) at: Lasts<0, WEEK>,
-    /// Fires after this many acquisitions in the measured phase, over all contenders.
+    /// Number of acquisitions in the measured phase, over all contenders, after which the fault fires.
     #[schemars(extend("x-absent" = "a fault needs either this or `at`"))]
     #[schemars(extend("x-example" = "100", "x-also" = "acquisitions after"))]
     pub(super) after_acquisitions: Count<u64, 1, 1_000_000_000>,
-    /// How long until it is healed.
-    #[schemars(extend("x-absent" = "required for faults that are healed; faults that end on their own have none"))]
+    /// Time until the fault is healed.
+    #[schemars(extend("x-absent" = "required for faults that are healed; other faults have none"))]
     #[schemars(extend("x-example" = r#""2s""#, "x-also" = "length lasts"))]
     pub(super) duration: Lasts<1, WEEK>,
-    /// How often it fires.
+    /// Number of times that the fault fires.
     #[schemars(extend("x-default" = "1", "x-example" = "3", "x-also" = "repeat repetitions count"))]
     pub(super) times: Count<u32, 1, 1000>,
     /// Time from one start to the next; longer than `duration` and `jitter` together.
-    #[schemars(extend("x-absent" = "required if it fires more than once"))]
+    #[schemars(extend("x-absent" = "required if the fault fires more than once"))]
     #[schemars(extend("x-example" = r#""10s""#, "x-also" = "interval period"))]
     pub(super) every: Lasts<1, WEEK>,
-    /// Each start is delayed by a random part of this.
+    /// Maximum random delay of each start.
     #[schemars(extend("x-default" = r#""0s""#, "x-example" = r#""500ms""#, "x-also" = "random spread"))]
     pub(super) jitter: Lasts<0, DAY>,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
 pub(super) struct Gate {
-    /// What must be true of the results: [Gates](../ci.md#gates) has the grammar.
+    /// Condition on the results; [Gates](../ci.md#gates) describes the grammar.
     #[schemars(with = "String", extend("x-words" = "[condition](../ci.md#gates)", "x-example" = r#""wait.p99 < 50ms""#))]
     #[schemars(extend("x-also" = "check condition expect assert that threshold gate"))]
     pub(super) require: Option<Spanned<String>>,
     /// Name in reports.
-    #[schemars(extend("x-absent" = "its condition is its name", "x-example" = r#""nobody waits long""#))]
+    #[schemars(extend("x-absent" = "the condition is the name", "x-example" = r#""nobody waits long""#))]
     #[schemars(extend("x-also" = "title label description"))]
     pub(super) name: Option<String>,
 }
 
-/// One value or a list of different ones.
+/// One value, or a list of distinct values.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]

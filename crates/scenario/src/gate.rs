@@ -11,7 +11,7 @@
 //! strategy  = word | '"' label '"' | "'" label "'"
 //! ```
 //!
-//! The module `gate` of the analysis judges conditions by the results of runs.
+//! The analysis crate evaluates conditions on the results of runs, in its module `gate`.
 
 mod parse;
 
@@ -27,22 +27,23 @@ pub use parse::{Known, KnownCells, Mistake, parse};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// Name in reports; `None` if the condition is clear enough.
+    /// Name in reports; `None` if the gate has none.
     pub name: Option<String>,
     pub condition: Condition,
 }
 
-/// A condition on every cell (a strategy at a number of contenders) of its subject. [`parse()`] reads its text.
+/// A condition on every cell (a strategy at a number of contenders) of its subject. See [`parse()`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// How repetitions are combined; `None` if unspecified: every one for a count, the median for anything else.
+    /// How repetitions are combined; `None` means every repetition for a count, and the median for other
+    /// metrics.
     pub across: Option<Across>,
     pub subject: Subject,
     pub rule: Rule,
 }
 
 worded! {
-    /// The value over the repetitions that is compared with a limit.
+    /// How repetitions are combined into the value that is compared with a limit.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Across by word {
         Every = "every",
@@ -63,7 +64,7 @@ pub struct Subject {
     pub scope: Scope,
 }
 
-/// Cells that a condition covers: those of one strategy, with one number of contenders, or all.
+/// Cells that a condition covers, optionally only those of one strategy or one number of contenders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
     /// Label of the strategy; `None` for all.
@@ -76,7 +77,7 @@ pub struct Scope {
 pub enum Rule {
     /// The value has this relation to the limit.
     Compare(Relation, Limit),
-    /// A comparison with a baseline does not find the metric worse by this share or more.
+    /// A comparison with a baseline does not find the metric worse by this percentage or more.
     NotRegressed { percent: f64 },
 }
 
@@ -84,19 +85,19 @@ worded! {
 /// Required relation of a metric to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub enum Relation by sign {
-        /// Below it.
+        /// Below the limit.
         #[serde(rename = "<")]
         Less = "<",
         /// At most the limit.
         #[serde(rename = "<=")]
         AtMost = "<=",
-        /// Above it.
+        /// Above the limit.
         #[serde(rename = ">")]
         More = ">",
-        /// At least as large.
+        /// At least the limit.
         #[serde(rename = ">=")]
         AtLeast = ">=",
-        /// Equal; only for counts.
+        /// Equal to the limit; only for counts.
         #[serde(rename = "==")]
         Equal = "==",
     }
@@ -126,29 +127,29 @@ pub enum Limit {
 pub enum Reference {
     /// The median of the ensemble's floor: a handoff or an uncontended acquire, depending on the metric.
     Floor,
-    /// Another metric. If its scope names no strategy or no number of contenders, those of the compared cell apply.
+    /// Another metric. A missing strategy or number of contenders is that of the compared cell.
     Figure(Subject),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
-    /// The number, which is finite and not negative.
+    /// Finite and not negative.
     pub number: f64,
     pub unit: Written,
 }
 
 impl Quantity {
-    /// The value in the unit of the metrics that it is compared with.
+    /// The value in the metric's unit.
     pub fn value(self) -> f64 {
         self.number * self.unit.times / self.unit.per
     }
 }
 
-/// A unit as gates write it.
+/// A unit in the syntax of gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Written {
     pub text: &'static str,
-    /// Units of the metrics that can be compared with a number in this unit.
+    /// Metric units that this unit can be compared with.
     fits: &'static [Unit],
     /// Factor for converting a number to the metric's unit; `per` is the divisor.
     times: f64,
@@ -163,7 +164,7 @@ impl Written {
         Self::of("us", &[Unit::Micros], 1.0),
         Self::of("ms", &[Unit::Micros], 1e3),
         Self::of("s", &[Unit::Micros], 1e6),
-        // Durations as in scenarios.
+        // Units of durations in scenarios.
         Self::of("m", &[Unit::Micros], 6e7),
         Self::of("h", &[Unit::Micros], 3.6e9),
         Self::of("/s", &[Unit::PerSecond], 1.0),

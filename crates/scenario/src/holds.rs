@@ -26,12 +26,12 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
         holds.push(hold.map_err(|why| format!("line {line}: {why}{hint}"))?);
     }
     match holds.iter().all(Duration::is_zero) {
-        true => Err("it has no hold that takes any time; write one duration a line, such as 20ms".into()),
+        true => Err("no hold longer than 0; write one duration per line, such as 20ms".into()),
         false => Ok(holds),
     }
 }
 
-const ONE_HOLD: &str = "write one hold a line, or name the column with --hold-column";
+const ONE_HOLD: &str = "write one hold per line, or name the column with --hold-column";
 
 /// Whether a row has several durations, in several cells or in one, as in `5ms 700ms`.
 fn has_several<R: BufRead>(table: &Delimited<R>, numbers: Numbers) -> bool {
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(holds("\u{feff}lock,Hold_ms\r\n\"a,3\",7\r\n"), Ok(ms(&[7])));
         assert_eq!(holds("lock;hold_ms\na;1,5\n"), Ok(vec![Duration::from_micros(1_500)]));
         for (text, told) in [
-            ("", "no hold that takes any time"),
+            ("", "no hold longer than 0"),
             ("3ms\n4\n", "line 2: `4` has no unit"),
             ("hold_ms\n-4\n", "line 2: `-4` is negative"),
             ("hold_s\nNaN\n", "line 2: `NaN` is neither"),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn several_holds_on_a_line_are_refused_unless_a_column_is_named() {
+    fn several_holds_on_a_line_are_rejected_unless_a_column_is_named() {
         for text in ["5ms,700ms,900ms\n", "5ms;700ms;900ms\n", "5ms\t700ms\n", "5ms 700ms 900ms\n", "1s 2s\n"]
         {
             let found = holds(text).unwrap_err();

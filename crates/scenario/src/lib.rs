@@ -1,4 +1,5 @@
-//! The scenario file: converts its text into a plan or diagnostics. This crate is pure and independent of ZooKeeper.
+//! Parses scenario files into plans of trials, or into diagnostics. Does no I/O and is independent of
+//! ZooKeeper.
 
 mod advice;
 mod arrivals;

@@ -1,5 +1,4 @@
-//! A valid scenario and its trials. Also which clients of a trial are of which kind, and added round-trip time, which
-//! is a fault that lasts for the whole measured phase.
+//! A valid scenario and its trials.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,7 +30,7 @@ pub enum EnsembleChoice {
         /// Directory for the servers' data; `None` for the default.
         data_dir: Option<PathBuf>,
     },
-    /// An ensemble of containers, brought up and taken down by the suite, from a Compose file.
+    /// An ensemble of containers that the suite starts and stops, from a Compose file.
     Compose(PathBuf),
     Connect(String),
 }
@@ -47,7 +46,6 @@ impl EnsembleChoice {
     }
 }
 
-/// A strategy of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StrategyChoice {
     /// Name in the catalog.
@@ -55,8 +53,8 @@ pub struct StrategyChoice {
     pub name: String,
     /// Effective parameters: the catalog's defaults, overridden by the scenario.
     pub params: BTreeMap<String, ParamValue>,
-    /// Name plus the parameters set by the scenario, as written (before `time_scale`), e.g. `predecessor-watch
-    /// watch=exists`. The label of another system's lock ends with `(not ZooKeeper)`.
+    /// Name plus the parameters as written in the scenario, e.g. `predecessor-watch watch=exists`. The label
+    /// of another system's lock ends with `(not ZooKeeper)`.
     pub label: String,
     /// System of the lock, if it is not ZooKeeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +85,7 @@ impl std::fmt::Display for DriverProcesses {
     }
 }
 
-/// How contenders arrive.
+/// Load model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
@@ -121,7 +119,7 @@ impl Load {
 pub enum RateOf {
     #[default]
     All,
-    /// The rate of each contender; a trial's rate is this times its number of contenders.
+    /// Rate per contender; a trial's rate is multiplied by its number of contenders.
     Each,
 }
 
@@ -138,7 +136,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Duration of the measured phase if the clock ends it: never in a batch.
+    /// Duration of the measured phase; `None` if acquisitions end it.
     pub fn lasts(self) -> Option<Duration> {
         if let Self::After(duration) = self { Some(duration) } else { None }
     }
@@ -161,19 +159,19 @@ pub enum Order {
     AsWritten,
 }
 
-/// What a contender does after an indefinite failure of its lock.
+/// What a contender does after a failure with an unknown outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InDoubt {
     /// The contender ends its session, and continues with a new session and lock object.
     #[default]
     EndSession,
-    /// The contender continues with both as long as the session lives.
+    /// The contender keeps its session and lock object while the session is alive.
     KeepSession,
 }
 
 worded! {
-    /// What a holder does when it learns that its session has ended.
+    /// What a holder does when it is notified that its session has ended.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum OnLost by name {
@@ -186,16 +184,15 @@ worded! {
 }
 
 impl OnLost {
-    /// Whether the value is the default, which files of older versions imply.
+    /// Whether the value is the default, which files omit.
     pub fn is_stop(&self) -> bool {
         *self == Self::Stop
     }
 }
 
-/// A kind of clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientKind {
-    /// Share of all contenders or, in an open load, of all arrivals. The shares of all kinds need not add up to 1.
+    /// Share of all contenders or, in an open load, of all arrivals. The shares need not add up to 1.
     pub share: f64,
     /// Hold time.
     pub hold: Distribution,
@@ -221,12 +218,12 @@ pub struct Scenario {
     pub strategies: Vec<StrategyChoice>,
     pub contenders: Vec<usize>,
     pub locks: usize,
-    /// Whether each acquisition takes its own lock, whatever `locks` is.
+    /// Whether each acquisition uses a new lock path, regardless of `locks`.
     pub fresh_locks: bool,
     pub hold: Distribution,
     pub think: Distribution,
     pub read_ratio: f64,
-    /// Kinds of clients, if not all are alike.
+    /// Kinds of clients; empty if all are alike.
     pub clients: Vec<ClientKind>,
     pub depth: u32,
     pub load: Load,
@@ -243,16 +240,15 @@ pub struct Scenario {
     pub session_timeout: Duration,
     /// Whether each acquisition opens a new session.
     pub session_each: bool,
-    /// Longest acquire; `None` for no limit.
+    /// Timeout of an acquire; `None` for no limit.
     pub acquire_timeout: Option<Duration>,
     pub give_up_after: Duration,
     pub in_doubt: InDoubt,
     pub on_lost: OnLost,
-    /// Longest hold; `None` for no limit.
+    /// Maximum hold; `None` for no limit.
     pub hold_limit: Option<Duration>,
     pub evidence: Sensitivity,
-    /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults; rates are divided
-    /// by it. 1 leaves them as written.
+    /// Factor for the scenario's times; rates are divided by it. Timeouts and limits are not scaled.
     pub time_scale: f64,
     /// Faults to inject, in the order of the file.
     pub faults: Vec<FaultChoice>,
@@ -265,16 +261,15 @@ pub struct Scenario {
 pub struct TrialSpec {
     /// Position in the run order, from 0.
     pub index: usize,
-    /// Strategy.
     #[serde(flatten)]
     pub strategy: StrategyChoice,
     /// Number of contenders.
     pub contenders: usize,
     /// Number of the repetition, from 1.
     pub repetition: u32,
-    /// Number of shared lock paths; with fresh locks, of directories for the contenders' own locks.
+    /// Number of shared lock paths or, with fresh locks, of directories for them.
     pub locks: usize,
-    /// Whether each acquisition takes its own lock at a path that does not exist before.
+    /// Whether each acquisition uses a new lock path.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh_locks: bool,
     /// Hold time, if all clients are alike.
@@ -283,20 +278,18 @@ pub struct TrialSpec {
     pub think: Distribution,
     /// Share of acquires that are reads, if all clients are alike.
     pub read_ratio: f64,
-    /// Kinds of clients, if they are not all alike.
+    /// Kinds of clients; empty if all are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientKind>,
-    /// Number of times that each cycle acquires the lock.
+    /// Number of nested acquires per cycle.
     pub depth: u32,
     /// Load model.
     pub load: Load,
     /// End of the measured phase.
     pub stop: Stop,
-    /// Ramp-up.
     #[serde(rename = "ramp_up_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub ramp_up: Duration,
-    /// Warm-up.
     #[serde(rename = "warm_up_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub warm_up: Duration,
@@ -312,20 +305,20 @@ pub struct TrialSpec {
     #[serde(rename = "acquire_timeout_us", with = "as_us_if_any")]
     #[schemars(with = "Option<u64>")]
     pub acquire_timeout: Option<Duration>,
-    /// Time without an acquisition after which a measured phase ended by acquisitions is abandoned, in addition to the
-    /// times that the scenario itself requires.
+    /// Time without an acquisition after which a measured phase that ends by acquisitions is abandoned, in
+    /// addition to the scenario's own times.
     #[serde(rename = "give_up_after_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub give_up_after: Duration,
     /// Whether each acquisition opens a new session within its wait.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub session_each: bool,
-    /// What contenders do when in doubt.
+    /// What contenders do after a failure with an unknown outcome.
     pub in_doubt: InDoubt,
-    /// What holders do when they learn that their session has ended.
+    /// What holders do when they are notified that their session has ended.
     #[serde(default, skip_serializing_if = "OnLost::is_stop")]
     pub on_lost: OnLost,
-    /// Longest hold.
+    /// Maximum hold.
     #[serde(
         rename = "hold_limit_us",
         with = "as_us_if_any",
@@ -334,30 +327,30 @@ pub struct TrialSpec {
     )]
     #[schemars(with = "Option<u64>")]
     pub hold_limit: Option<Duration>,
-    /// Error rate that its acquisitions must exclude for a verdict of held.
-    // Renamed because a trial's file also has the evidence itself.
+    /// Error rate that the acquisitions must rule out for a verdict of held.
+    // Renamed, because a trial's file also contains the evidence itself.
     #[serde(rename = "evidence_asked", default, skip_serializing_if = "Sensitivity::is_default")]
     pub evidence: Sensitivity,
-    /// Injected faults. Random parts (the target of `any`, jitter) are drawn from the seed when a fault fires.
+    /// Injected faults. Random parts (the target of `any`, jitter) are drawn when a fault fires.
     #[serde(rename = "fault_plan")]
     pub faults: Vec<FaultChoice>,
     /// Maximum time to settle after the last fault has healed.
     pub settling: Settling,
     /// Seed of the trial, derived from the scenario's.
     pub seed: u64,
-    /// Index of the invalid trial that this one replaces; everything else is the same. `None` for trials of the plan.
+    /// Index of the invalid trial that this trial replaces; `None` for planned trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub makes_up_for: Option<usize>,
 }
 
 impl TrialSpec {
-    /// Whether an acquire never waits: it gets the lock at once, or gives up.
+    /// Whether acquires are tries, which get the lock at once or fail.
     pub fn only_tries(&self) -> bool {
         let has_no_time = self.acquire_timeout.is_some_and(|timeout| timeout.is_zero());
         has_no_time || self.strategy.params.get("blocking") == Some(&ParamValue::Bool(false))
     }
 
-    /// Whether a steady state ends the warm-up, instead of the clock alone.
+    /// Whether the warm-up continues until the load is steady, instead of for a fixed time.
     pub fn has_open_end(&self) -> bool {
         let stationary = self.load.open().is_none_or(|open| open.arrivals.is_stationary());
         self.load != Load::Batch && stationary && self.warm_up_at_most > self.warm_up
@@ -371,7 +364,8 @@ impl TrialSpec {
         vec![ClientKind { share: 1.0, hold: hold.clone(), think: think.clone(), read_ratio: *read_ratio }]
     }
 
-    /// Kind of the contender with this index, if contenders are the clients; the first ones are of the first kind.
+    /// Kind of the contender with this index, except in an open load. The first contenders are of the first
+    /// kind.
     pub fn kind_of(&self, contender: usize) -> ClientKind {
         let of_each = self.contenders_by_kind();
         let ends = of_each.iter().scan(0, |end, count| (*end += count, Some(*end)).1);
@@ -380,7 +374,7 @@ impl TrialSpec {
         kinds.swap_remove(before.min(kinds.len() - 1))
     }
 
-    /// Number of contenders of each kind, if contenders are the clients.
+    /// Number of contenders of each kind, except in an open load.
     pub fn contenders_by_kind(&self) -> Vec<usize> {
         let kinds = self.kinds();
         let shares = shares(&kinds);
@@ -412,7 +406,7 @@ impl TrialSpec {
         self.kinds().iter().map(|kind| kind.think.rarely_exceeded()).max().unwrap_or_default()
     }
 
-    /// Whether any client reads. Called at each acquisition, so it does not allocate.
+    /// Whether any client reads. Must not allocate, because it is called for each acquisition.
     pub fn has_readers(&self) -> bool {
         match &*self.clients {
             [] => self.read_ratio > 0.0,
@@ -420,12 +414,12 @@ impl TrialSpec {
         }
     }
 
-    /// The holds of all kinds as one distribution; several kinds are combined into as many drawn values as a scenario can list.
+    /// Hold times of all kinds as one distribution, approximated by samples if there are several kinds.
     pub fn all_holds(&self) -> Distribution {
         self.together(|kind| &kind.hold)
     }
 
-    /// The think times of all kinds, combined in the same way.
+    /// Think times of all kinds as one distribution, approximated in the same way.
     pub fn all_thinks(&self) -> Distribution {
         self.together(|kind| &kind.think)
     }
@@ -445,7 +439,7 @@ impl TrialSpec {
         Distribution::Measured(MeasuredTimes::condensed((0..DRAWN).map(draw).collect()))
     }
 
-    /// Added round-trip time; `None` if the trial has another fault, or none.
+    /// Added round-trip time; `None` unless the delay is the trial's only fault.
     pub fn added_round_trip(&self) -> Option<Duration> {
         let ([fault], Stop::After(lasts)) = (self.faults.as_slice(), self.stop) else { return None };
         let FaultChoice { kind, target, start, duration, times, params, .. } = fault;
@@ -461,11 +455,11 @@ impl TrialSpec {
     }
 }
 
-/// Maximum time for a trial to settle after its faults, before unsettled locks and nodes count against it. Scenarios do
-/// not set this; tests may shorten it for trials in which nothing is slow, or never settles.
+/// Maximum times for a trial to settle after its faults, before stuck contenders and leftover nodes are
+/// reported. Tests may shorten them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settling {
-    /// Maximum time that a lock may go without an acquisition, or a contender may wait while others are served.
+    /// Maximum time that a lock is not acquired, or that a contender waits while others are served.
     #[serde(rename = "progress_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub progress: Duration,
@@ -476,13 +470,13 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Time to settle for sessions with that timeout on a loaded host: the remaining life of an unused session, a round
-    /// of elections, and the delay that the load adds to both.
+    /// Times to settle for sessions with this timeout on a loaded host. They cover the remaining life of an
+    /// unused session, a round of elections, and delays due to the load.
     pub fn of(session_timeout: Duration) -> Self {
         Self { progress: Duration::from_secs(10), orphans: Duration::from_secs(3) }.and_for(session_timeout)
     }
 
-    /// Time to settle for sessions that live `longer`.
+    /// Extends the times for sessions that live `longer`.
     pub fn and_for(self, longer: Duration) -> Self {
         Self { progress: self.progress + 3 * longer, orphans: self.orphans + 2 * longer }
     }
@@ -515,14 +509,14 @@ const LATENCY: &str = "latency";
 
 /// Note for metrics measured with added round-trip time.
 pub const DISTANCE_NOTE: &str = "The delay is added by a proxy between contenders and servers, half of it in each direction, \
-    from the beginning of the measured phase on; the distances between servers do not change.";
+    throughout the measured phase; the latency between servers does not change.";
 
-/// Added time per direction for this added round-trip time: half of it, in whole microseconds.
+/// Added time per direction for this round-trip time: half of it, in whole microseconds.
 pub fn each_way(round_trip: Duration) -> Duration {
     Duration::from_micros(micros(round_trip).div_ceil(2))
 }
 
-/// A scenario's `[[fault]]` that adds that round-trip time throughout a measured phase of that `duration`, as written.
+/// A `[[fault]]` table that adds this round-trip time for the whole `duration`.
 pub fn distance(round_trip: Duration, duration: &str) -> Table {
     let latency = format!("{}us", each_way(round_trip).as_micros());
     [("kind", DELAY), ("at", "0s"), ("duration", duration), (LATENCY, latency.as_str())]

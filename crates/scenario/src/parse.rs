@@ -17,7 +17,6 @@ use super::{advice, fault_rules, rules};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     pub scenario: Scenario,
-    /// Suggestions for the scenario's writer.
     pub warnings: Diagnostics,
 }
 
@@ -26,7 +25,7 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let byte = error.as_bytes().get(at).copied().unwrap_or_default();
-        // Nothing before that byte is replaced, so its position stays valid.
+        // No byte before the first invalid one is replaced, so its offset stays valid.
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
         let sink = Sink::new(&text);
         let help = "save the file as UTF-8";
@@ -47,7 +46,7 @@ pub fn parse(file_name: &str, text: &str, catalog: &Catalog) -> Result<Parsed, D
     parse_with_traces(file_name, text, catalog, &nothing)
 }
 
-/// Like [`parse`], for scenarios that may name files of arrivals, which `traces` reads.
+/// Like [`parse`], but reads replay files with `traces`.
 pub fn parse_with_traces(
     file_name: &str,
     text: &str,
@@ -85,12 +84,12 @@ pub fn parse_with_traces(
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }
 
-/// A file with more syntax errors and none of a scenario's keys is not a scenario.
+/// Maximum number of syntax errors to report if the file has no key of a scenario.
 const MISTAKES_OF_A_SCENARIO: usize = 5;
 
 /// Help for a file in which nothing could be read.
 const NO_SCENARIO: &str =
-    "write key = value; if this is not a scenario: `zklockbench scenarios` lists those built in";
+    "write key = value; if this is not a scenario: `zklockbench scenarios` lists the built-in ones";
 
 /// Syntax errors: the first of each line, because later ones mostly follow from it.
 fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
@@ -164,7 +163,7 @@ mod tests {
         assert_eq!((told.file.as_str(), told.position), ("a.toml", Position { line: 2, column: 10 }));
         assert_eq!(told.message, "the byte 0xb5 is not UTF-8 text");
         assert!(wrong.render(false).contains("a.toml:2:10"), "{wrong}");
-        // And one cut off by the end of the file
+        // And a character that is cut off by the end of the file
         let cut = decode("a.toml", b"\xc2".to_vec()).unwrap_err();
         assert_eq!(cut.machine()[0].position, Position { line: 1, column: 1 });
         assert_eq!(decode("a.toml", "µ".into()), Ok("µ".to_owned()));

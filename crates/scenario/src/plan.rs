@@ -1,5 +1,4 @@
-//! Expands a scenario into an ordered list of trials, and estimates their duration and the demand of an open load on
-//! its locks and sessions. Pure arithmetic, before anything runs.
+//! Expands a scenario into trials, and estimates their duration and the demand of an open load.
 
 use std::time::Duration;
 
@@ -25,8 +24,8 @@ pub struct TrialPlan {
 impl TrialPlan {
     /// Expands strategies × contenders × repetitions.
     ///
-    /// Every repetition contains every combination once, so a drift of the machine affects all strategies alike. Within a
-    /// repetition, the seed shuffles the order unless the scenario wants it as written. The same scenario gives the same plan on
+    /// Every repetition contains every combination once, so drift of the machine affects all strategies
+    /// alike. The seed shuffles each repetition unless the scenario fixes the order. The plan is the same on
     /// every platform.
     pub fn of(scenario: &Scenario) -> Self {
         let load = scaled_load(scenario);
@@ -35,7 +34,7 @@ impl TrialPlan {
         Self { scenario: scenario.clone(), trials }
     }
 
-    /// Trials of that repetition, from 1, in running order; also works beyond the planned repetitions.
+    /// Trials of a repetition (from 1) in running order; also beyond the planned repetitions.
     pub fn round(&self, repetition: u32) -> Vec<TrialSpec> {
         round(&self.scenario, &scaled_load(&self.scenario), repetition)
     }
@@ -128,7 +127,7 @@ fn trial(
     }
 }
 
-/// The load with its times scaled. All trials share it, because a replayed file is long.
+/// The load with scaled times. All trials share it, because a replay may be large.
 fn scaled_load(scenario: &Scenario) -> Load {
     let Load::Open(open) = &scenario.load else { return scenario.load.clone() };
     Load::Open(Open { arrivals: open.arrivals.clone().scaled(scenario.time_scale), ..open.clone() })
@@ -143,7 +142,7 @@ fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
     }
 }
 
-/// The strategy with its durations scaled. The label stays as written, because it names the strategy in every output.
+/// The strategy with its durations scaled, but with its label as written.
 fn scaled(strategy: &StrategyChoice, scale: f64) -> StrategyChoice {
     let mut strategy = strategy.clone();
     scale_params(&mut strategy.params, scale);
@@ -158,7 +157,7 @@ fn scale_params(params: &mut Params, scale: f64) {
     }
 }
 
-/// The fault with all times scaled; its label stays as written, too.
+/// The fault with all times scaled, but with its label as written.
 pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
     let mut fault = fault.clone();
     if let Start::At(at) = &mut fault.start {
@@ -171,7 +170,7 @@ pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
     fault
 }
 
-/// Purposes of random numbers; each has its own key, so that none disturbs another.
+/// Purposes of random numbers; each has an independent generator.
 #[derive(Clone, Copy)]
 enum Purpose {
     Order = 1,
@@ -200,7 +199,7 @@ pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 
                                 0.5 MB per lock, 500 bytes per lock and contender that uses it in an open load, \
                                 8 bytes per arrival of an open load, and 500 bytes per second";
 
-/// Base memory, including 20 MB of buffers for a slow disk.
+/// Base memory in bytes, including 20 MB of buffers for a slow disk.
 const MEMORY_BYTES: u128 = 90_000_000;
 const CONTENDER_BYTES: u128 = 90_000;
 /// Size of a name of 12 to 55 bytes, in the reply and in the list made from it (measured).
@@ -219,7 +218,7 @@ const OBJECT_BYTES: u128 = 500;
 const ARRIVAL_BYTES: u128 = 8;
 /// Size of a replayed arrival.
 const REPLAYED_BYTES: u128 = 40;
-/// Size of a second of the timeline: in each thread, in total, and as it is written.
+/// Size of a second of the timeline: in each thread, in the total, and while it is written.
 const SECOND_BYTES: u128 = 500;
 
 pub const DISK_BASIS: &str = "300 bytes per acquisition on its own servers, until its trial is judged; \
@@ -234,17 +233,16 @@ const ENSEMBLE_START_S: f64 = 8.0;
 const PHASE_S: f64 = 0.3;
 const CONNECT_S: f64 = 0.003;
 const DRAIN_S: f64 = 0.001;
-/// Time to create a lock's directory, and to list and delete it after the trial, with 63 other such requests in
-/// progress.
+/// Seconds to create a lock's directory, and to list and delete it, with 64 such requests in flight.
 const CREATE_S: f64 = 0.000_1;
 const REMOVE_S: f64 = 0.000_15;
-/// Requests of a queue lock: create, list, watch, delete, and one as an allowance for others.
+/// Requests of a queue lock: create, list, watch, delete, and one as an allowance.
 const REQUESTS_PER_ACQUISITION: f64 = 5.0;
-/// Time from one holder to the next, if nothing better is known.
+/// Default estimate of a handoff.
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);
-/// Time for each contender of a batch to join the queue.
+/// Seconds for each contender of a batch to join the queue.
 const ENQUEUE_S: f64 = 0.005;
-/// Time longer than any plan, and short enough that sums cannot overflow.
+/// Longer than any plan, in seconds, but short enough that sums cannot overflow.
 const FOREVER_S: f64 = 1e12;
 
 impl TrialSpec {
@@ -253,15 +251,15 @@ impl TrialSpec {
         time(self.seconds())
     }
 
-    /// Peak memory of this process in this trial, roughly; see `MEMORY_BASIS`.
+    /// Approximate peak memory of this process during the trial, in bytes; see [`MEMORY_BASIS`].
     pub fn estimated_memory(&self) -> u64 {
         let (locks, contenders) = (self.locks as u128, self.contenders as u128);
-        // Each contender has a list of as many names as its lock has contenders.
+        // Each contender lists all contenders of its lock.
         let names = contenders * contenders.div_ceil(locks.max(1));
         let acquisitions = self.estimated_acquisitions() as u128;
         let (used, objects) = match self.load {
             Load::Open(_) => (locks.min(acquisitions), acquisitions.min(locks * contenders)),
-            // Each contender keeps the lock that it chose for the whole trial.
+            // Each contender uses a single lock for the whole trial.
             Load::Closed | Load::Batch => (locks.min(contenders), 0),
         };
         let [of_lock, of_contender] = REMEMBERED_AT_MOST;
@@ -296,8 +294,7 @@ impl TrialSpec {
         }
     }
 
-    /// Requests per second in the measured phase. A lower bound for a closed load, which sends its next request as soon as the
-    /// last is answered.
+    /// Requests per second in the measured phase; a lower bound for a closed load.
     pub fn estimated_requests_per_s(&self) -> f64 {
         let lasts = self.measured().max(1e-3);
         let polling = self.strategy.poll_interval().map_or(0.0, |every| {
@@ -326,8 +323,8 @@ impl TrialSpec {
         }
     }
 
-    /// Wait of the last contender in a lock's queue. In an open load, the mean wait of an arrival, or the last one's wait if
-    /// arrivals exceed the capacity.
+    /// Wait of the last contender in a lock's queue. In an open load, the mean wait or, above capacity, the
+    /// wait of the last arrival.
     pub fn estimated_wait(&self) -> Duration {
         if let Some(busy) = self.service_utilisation() {
             let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
@@ -344,13 +341,14 @@ impl TrialSpec {
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }
 
-    /// Utilisation of an open load's most popular lock, handoffs included; above 1 if arrivals exceed its capacity.
+    /// Utilisation of an open load's most popular lock, including handoffs. Above 1 if arrivals exceed the
+    /// lock's capacity.
     fn service_utilisation(&self) -> Option<f64> {
         let offered = Offered::of(self)?;
         Some(offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64())
     }
 
-    /// Time to serve the arrivals that still wait when the measured phase of an open load ends.
+    /// Seconds to serve the arrivals that still wait at the end of the measured phase.
     fn backlog(&self, busy: f64) -> f64 {
         if self.only_tries() {
             return 0.0;
@@ -374,16 +372,16 @@ impl TrialSpec {
         self.contenders.div_ceil(self.locks.max(1)) as f64
     }
 
-    /// Time from one acquisition of a busy lock to the next.
+    /// Seconds between acquisitions of a busy lock.
     fn cycle(&self) -> f64 {
         let looking = self.strategy.poll_interval().unwrap_or_default().as_secs_f64();
-        // A lone poller sleeps a whole interval before its first poll; in a queue, the next poll is half an interval away on
-        // average.
+        // A lone poller sleeps a whole interval before its first poll. In a queue, the next poll is half an
+        // interval away on average.
         let looking = if self.busiest() > 1.0 { looking / 2.0 } else { looking };
         self.mean_hold().as_secs_f64() + HANDOFF.as_secs_f64() + looking
     }
 
-    /// Time from one acquisition of a contender to its next, if there were no others.
+    /// Seconds between acquisitions of a lone contender.
     fn own_cycle(&self) -> f64 {
         self.cycle() + self.mean_think().as_secs_f64()
     }
@@ -394,7 +392,7 @@ impl TrialPlan {
         self.trials.iter().map(TrialSpec::estimated_requests_per_s).fold(0.0, f64::max)
     }
 
-    /// Requests per second on the ensemble, as text.
+    /// Requests per second to the ensemble, as text.
     pub fn requests_in_words(&self) -> String {
         let (rate, is_open) = (self.estimated_requests_per_s(), self.scenario.load.open().is_some());
         // The rate of a closed load without holds and pauses depends on the ensemble.
@@ -446,7 +444,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// Arrivals of an open load that a clock ends; `None` for any other.
+    /// Arrivals of an open load; `None` for other loads.
     pub(super) fn of(trial: &TrialSpec) -> Option<Self> {
         let (open, Stop::After(measured)) = (trial.load.open()?, trial.stop) else { return None };
         let rate = open.arrivals.mean_rate(measured);
@@ -458,7 +456,8 @@ impl Offered {
         Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
     }
 
-    /// Share of time for which the most popular lock is held, without handoffs. At 1 or more, the lock cannot keep up.
+    /// Share of time in which the most popular lock is held, without handoffs. At 1 or more, the lock is
+    /// overloaded.
     pub(super) fn utilisation(&self) -> f64 {
         self.rate * self.hottest * self.hold.as_secs_f64()
     }
@@ -475,13 +474,13 @@ impl Offered {
 }
 
 impl TrialSpec {
-    /// Share of all acquisitions that request the most popular lock. In a closed load, all locks are equally popular.
+    /// Share of all acquisitions that request the most popular lock; an equal share in a closed load.
     pub fn hottest_share(&self) -> f64 {
         Offered::of(self).map_or(1.0 / self.locks.max(1) as f64, |offered| offered.hottest)
     }
 }
 
-/// Mean hold of the arrivals replayed within that time, and the most popular lock's share of them.
+/// Mean hold of the arrivals replayed within this time, and the most popular lock's share of these arrivals.
 fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration) -> (Duration, f64) {
     let end = micros(measured);
     let within = || replay.trace.iter().take_while(|arrival| arrival.at_us < end);

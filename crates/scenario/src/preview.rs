@@ -24,8 +24,8 @@ pub struct Preview {
     pub ensemble: String,
     /// The load and its end, as text.
     pub load: String,
-    /// Arrivals of an open load: one entry, or one for each number of contenders if the rate depends on it; omitted for
-    /// other loads.
+    /// Arrivals of an open load, with an entry per number of contenders if the rate depends on it. Omitted
+    /// for other loads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offered: Vec<OfferedPreview>,
     /// Faults of each trial, in the order of the file; omitted if there are none.
@@ -37,7 +37,7 @@ pub struct Preview {
     /// Limits on repetitions for a precision; omitted if the number of repetitions is fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionPreview>,
-    /// Every trial in running order; with a precision, only the trials that run in any case.
+    /// Every trial in running order; with a precision, the minimum number of trials.
     pub trials: Vec<TrialPreview>,
     pub estimated_us: u64,
     pub estimate_basis: &'static str,
@@ -93,9 +93,9 @@ pub struct OfferedPreview {
     /// Highest arrivals per second.
     pub peak_rate: f64,
     pub arrivals: f64,
-    /// Share of time for which the busiest lock is held: its arrivals per second times the mean hold, without handoffs.
+    /// Share of time in which the busiest lock is held, without handoffs.
     pub utilisation: f64,
-    /// The share at the highest rate.
+    /// Utilisation at the highest rate.
     pub peak_utilisation: f64,
 }
 
@@ -103,15 +103,15 @@ pub struct OfferedPreview {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FaultPreview {
     pub kind: String,
-    /// Target: a word or a number; empty if the kind determines it.
+    /// Target as a word or a number; empty if the kind determines it.
     pub target: String,
     pub label: String,
     /// Schedule and duration, as text.
     pub when: String,
-    /// First time, counted from the start of the measured phase.
+    /// Time of the first start, from the start of the measured phase.
     pub at_us: Option<u64>,
     pub after_acquisitions: Option<u64>,
-    /// Duration; omitted if the fault ends by itself.
+    /// Duration; omitted if the fault ends on its own.
     pub duration_us: Option<u64>,
     pub times: u32,
     /// Time from one start to the next.
@@ -238,7 +238,7 @@ fn ensemble(scenario: &Scenario) -> String {
     }
 }
 
-/// Requests on an existing ensemble, as a phrase to follow the load.
+/// Requests to an existing ensemble, as a phrase after the load.
 fn requests(plan: &TrialPlan) -> String {
     if !plan.scenario.ensemble.is_external() {
         return String::new();
@@ -324,6 +324,6 @@ impl fmt::Display for Preview {
         let megabytes = self.estimated_memory_bytes.div_ceil(1_000_000);
         writeln!(f, "at most about {megabytes} MB of memory ({})", self.memory_basis)?;
         let megabytes = self.estimated_disk_bytes.div_ceil(1_000_000);
-        writeln!(f, "about {megabytes} MB of disk beside the results ({})", self.disk_basis)
+        writeln!(f, "about {megabytes} MB of disk besides the results ({})", self.disk_basis)
     }
 }

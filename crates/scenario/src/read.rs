@@ -31,7 +31,7 @@ impl<'a> Sink<'a> {
         self.add(Diagnostic::error(span, message, help));
     }
 
-    /// Reports what is wrong with a value; in that case, returns `None`.
+    /// Returns the value, or reports what is wrong with it and returns `None`.
     pub(super) fn checked<T>(&self, span: Range<usize>, read: Result<T, Wrong>) -> Option<T> {
         read.map_err(|wrong| {
             let (message, help) = wrong.split_once('\n').unwrap_or((&wrong, ""));
@@ -40,7 +40,7 @@ impl<'a> Sink<'a> {
         .ok()
     }
 
-    /// Reports keys that have no effect together, with advice.
+    /// Reports keys that have no effect, with advice.
     pub(super) fn idle(
         &self,
         keys: &[&'static str],
@@ -67,7 +67,7 @@ impl<'a> Sink<'a> {
         self.list.into_inner()
     }
 
-    /// Position in the file of a part of a text, given that of the whole; `None` if the text is escaped in the file.
+    /// Span in the file of a part of a text value; `None` if the text is escaped in the file.
     pub(super) fn within(
         &self,
         value: &Range<usize>,
@@ -82,7 +82,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Positions of the given keys: the key and its value.
+/// Spans of each given key and its value.
 #[derive(Debug, Default)]
 pub(super) struct Places(BTreeMap<String, (Range<usize>, Range<usize>)>);
 
@@ -108,7 +108,7 @@ impl Places {
         self.0.get(name).map(|(_, value)| value.clone())
     }
 
-    /// The given keys among these, with their positions, in the order of the file.
+    /// Keys of `names` that are given, with their positions, in file order.
     pub(super) fn given(&self, names: &[&'static str]) -> Vec<(&'static str, Range<usize>)> {
         let mut given: Vec<_> = names.iter().filter_map(|name| Some((*name, self.key(name)?))).collect();
         given.sort_by_key(|(_, key)| key.start);
@@ -171,7 +171,7 @@ fn deserialized<T: DeserializeOwned>(table: DeTable<'_>) -> Result<T, Error> {
     T::deserialize(Deserializer::from(Spanned::new(0..0, table)))
 }
 
-/// Expands short forms: a number into a list of one, a duration into a distribution, a path into a replayed file.
+/// Expands a number into a list, a duration into a distribution, and a path into a replayed file.
 fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
     let long = match (key, value.get_ref()) {
         ("arrivals", DeValue::Table(parts)) => {
@@ -196,12 +196,12 @@ fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
 
 /// Messages of serde and toml, and their replacements.
 const OWN_WORDS: [(&str, &str); 7] = [
-    ("invalid type: unit variant", "this needs more than its name"),
-    ("expected empty table", "this has no parts"),
+    ("invalid type: unit variant", "expected a table with its parts, found only a name"),
+    ("expected empty table", "expected only a name, because it has no parts"),
     ("wanted exactly 1", "expected a table with one name"),
     ("wanted string or table", "expected a name in quotes, or a table with one name"),
     ("was too large", TOO_LARGE),
-    // Beyond 64 bits, and beyond 128.
+    // Numbers beyond 64 bits, and beyond 128 bits.
     ("as i128", TOO_LARGE),
     ("integer number overflowed", TOO_LARGE),
 ];
@@ -234,7 +234,7 @@ fn explained(error: &str, otherwise: String) -> (String, String) {
         return (message.to_owned(), help.to_owned());
     }
     let quoted: Vec<&str> = error.split('`').skip(1).step_by(2).collect();
-    // Toml's wording for an unknown key in the table of a distribution or a process.
+    // The toml crate's message for an unknown key in the table of a distribution or a process.
     let extra = error
         .strip_prefix("unexpected keys in table: ")
         .and_then(|rest| rest.split_once(", available keys: "));
@@ -255,7 +255,7 @@ fn explained(error: &str, otherwise: String) -> (String, String) {
     }
 }
 
-/// Reports missing keys at the first key. `kind` is left out, because it determines which keys a fault takes.
+/// Reports missing keys at the first key. A missing `kind` is reported with the list of faults instead.
 fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
     let missing = |field: &&Field| field.is_required() && table.get(field.name).is_none();
     for field in fields_of(section).filter(missing).filter(|field| field.name != "kind") {
@@ -265,8 +265,8 @@ fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
     }
 }
 
-/// Reports every key that is neither in the section nor among these parameters; `owner` may return where it belongs. A
-/// misspelt key's value is kept under the intended name, so that its mistakes are reported, too.
+/// Reports every unknown key; `owner` may return where it belongs. The value of a misspelt key is kept under
+/// the intended name, so that mistakes in the value are reported, too.
 pub(super) fn known_keys<'a>(
     section: Section,
     table: &DeTable<'a>,
@@ -355,13 +355,14 @@ fn meant(key: &str, section: Section) -> Option<&'static str> {
     })
 }
 
-/// A value without the positions of its parts.
+/// Converts a value to a plain one without positions.
 pub(super) fn plain(value: &TomlValue<'_>) -> Result<Value, Wrong> {
     Value::deserialize(ValueDeserializer::from(value.clone()))
         .map_err(|error| wrong(explained(error.message(), String::new()).0, "write a smaller one"))
 }
 
-/// The tables of a list with its own header; also a single table, whose header lacks its second brackets.
+/// The tables of a list. Also accepts a single table, after reporting that its header lacks the second
+/// brackets.
 pub(super) fn list<'t, 'a>(
     key: &str,
     value: &'t TomlValue<'a>,
@@ -371,7 +372,7 @@ pub(super) fn list<'t, 'a>(
     match value.get_ref() {
         DeValue::Array(items) => items.iter().collect(),
         DeValue::Table(_) => {
-            let message = format!("`{key}` is one table, but a list of them is expected");
+            let message = format!("`{key}` is a single table, but a list of tables is expected");
             sink.error(value.span(), message, format!("write its header with two brackets: [[{key}]]"));
             vec![value]
         }
@@ -382,7 +383,7 @@ pub(super) fn list<'t, 'a>(
     }
 }
 
-/// Returns `found`; reports the value if that is `None`.
+/// Returns `found`, and reports the value if `found` is `None`.
 pub(super) fn expect<T>(
     found: Option<T>,
     value: &TomlValue<'_>,

@@ -1,4 +1,4 @@
-//! Impossible combinations of keys that are valid by themselves.
+//! Rejects impossible combinations of individually valid keys.
 
 use std::iter;
 use std::time::Duration;
@@ -21,10 +21,10 @@ const ARRIVALS_MAX: usize = 50_000_000;
 
 const TRIALS_MAX: usize = 10_000;
 
-/// Shortest measured phase, scaled or not.
+/// Minimum length of the measured phase, before and after scaling.
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Reports what is wrong, where, and what to do about it; `None` if there is nothing to check.
+/// A rule, which reports errors to the sink; `None` if there is nothing to check.
 type Rule = fn(&Document<'_>, &Sink<'_>) -> Option<()>;
 
 const CLOSED: &[Rule] = &[closed_stop, useless_locks];
@@ -91,7 +91,7 @@ fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
             refuse(positive(said.ramp_up), "ramp_up", why);
             let why = "an open load has sessions that are open before the next arrival";
             refuse(said.sessions == Some(Sessions::PerAcquisition), "sessions", why);
-            let why = "an open load has no `think`: arrivals come whether or not a contender is free";
+            let why = "an open load has no `think`: arrivals do not wait for a free contender";
             no_think(file, why, sink);
             return None;
         }
@@ -164,7 +164,7 @@ fn queues(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// The last of a batch waits for the holds of all others; a shorter timeout cannot be met.
+/// The last contender of a batch waits for the holds of all others, so a shorter timeout always expires.
 fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (timeout, value) = (file.said.acquire_timeout?.0, file.places.value("acquire_timeout")?);
     if timeout.is_zero() {
@@ -220,7 +220,7 @@ fn open_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     is_endless.then(|| sink.error(file.load_key(), "nothing ends the measured phase", help))
 }
 
-/// A rate that changes from the start of the measured phase needs a fixed start.
+/// Rates that change from the start of the measured phase need a warm-up of fixed length.
 fn changes_at_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (process, arrivals) = file.arrivals.as_ref()?;
     let changes = !arrivals.is_stationary() && file.replay().is_none();
@@ -232,7 +232,8 @@ fn changes_at_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     (changes && is_longer).then(|| sink.error(value, message, help))
 }
 
-/// There must be at least one arrival, and no more than fit in memory. `time_scale` does not change their number.
+/// A trial needs at least one arrival, and no more than fit in memory. `time_scale` does not change their
+/// number.
 fn count(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let ((process, _), said) = (file.arrivals.as_ref()?, &file.said);
     let most = file.most_contenders().unwrap_or(1) as f64;
@@ -281,7 +282,7 @@ fn identical(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         let message = if other.label == this.label {
             format!("`{}` is listed twice", this.label)
         } else {
-            format!("`{}` and `{}` have the same parameters in force", other.label, this.label)
+            format!("`{}` and `{}` have the same effective parameters", other.label, this.label)
         };
         sink.error(span.clone(), message, "use `repetitions` to run it again");
     }
@@ -317,7 +318,7 @@ fn warm_up(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     (most < least).then(|| sink.error(value, message, help))
 }
 
-/// A contender that retakes a lock that is not reentrant waits for itself.
+/// Nested acquires of a lock that is not reentrant would deadlock.
 fn depth(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let depth = file.said.depth?.0;
     let reentrant = file.catalog.locks.iter().filter(|card| card.guarantees.reentrant);
@@ -354,7 +355,7 @@ fn ensemble(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Times that are long enough as written may be too short once scaled.
+/// Valid times may be too short after scaling.
 fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (scale, value) = (file.said.time_scale?.0, file.places.value("time_scale")?);
     let smallest = file.strategies.iter().filter_map(|listed| listed.choice.poll_interval()).min();
@@ -368,7 +369,7 @@ fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// `repetitions_at_most` limits the repetitions for a precision …
+/// `repetitions_at_most` requires `precision`.
 fn repetitions_at_most(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let key = file.places.key("repetitions_at_most").filter(|_| !file.places.has("precision"))?;
     sink.idle(
@@ -380,7 +381,7 @@ fn repetitions_at_most(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// … and must not be below `repetitions`.
+/// `repetitions_at_most` must not be below `repetitions`.
 fn repetitions(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let precision = file.places.value("precision")?;
     let (least, most) = (file.said.repetitions?.0, file.said.repetitions_at_most?.0);
@@ -433,7 +434,7 @@ fn replayed(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     is_short.then(|| sink.error(value, message, "use a larger `time_scale`"))
 }
 
-/// Where each acquisition has its own lock, nothing chooses between locks.
+/// Fresh locks cannot be combined with popularity or with the locks of a replay.
 fn fresh_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     if file.said.locks?.0.is_some() {
         return None;

@@ -1,8 +1,8 @@
-//! The arrivals of an open load, all determined before the load begins: the same seed gives the same arrivals, however fast the
-//! lock or the host is.
+//! The arrivals of an open load, all determined before the load begins. The same seed gives the same arrivals
+//! on any host.
 //!
-//! Each of several workers draws the whole load and keeps its [`Slice`], so that all parts together are the load of a single
-//! worker. `docs/workloads.md` has the formulas.
+//! Each of several workers draws the whole load and keeps its [`Slice`], so that all slices add up to the
+//! load of a single worker. `docs/workloads.md` has the formulas.
 
 use std::f64::consts::TAU;
 use std::fmt;
@@ -20,7 +20,7 @@ use zklockbench_core::clock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time at which it is due, in microseconds after the load's start.
+    /// Due time, in microseconds after the load's start.
     pub at_us: u64,
     /// Index of the requested lock.
     pub lock: usize,
@@ -28,7 +28,7 @@ pub struct Arrival {
     pub hold: Duration,
 }
 
-/// Purposes of random numbers: each has its own stream, so that none disturbs another.
+/// Purposes of random numbers; each has an independent stream.
 #[derive(Clone, Copy)]
 enum Purpose {
     Gap = 1,
@@ -38,18 +38,18 @@ enum Purpose {
     Rank = 5,
     /// Lengths of bursts and of the pauses between them.
     Burst = 6,
-    /// Candidates that a changing rate accepts.
+    /// Acceptance of candidates at a changing rate.
     Thinning = 7,
     Kind = 8,
 }
 
 pub type Coming = Box<dyn Iterator<Item = Arrival> + Send>;
 
-/// All arrivals of a trial due within `lasts` from the load's start (the start of the warm-up), in order of time; each is drawn
-/// on demand. Empty for other loads.
+/// All arrivals of a trial that are due within `lasts` of the start of the warm-up, in order of time. They
+/// are drawn on demand; other loads have none.
 ///
-/// A stationary process continues from the warm-up into the measured phase. Any other begins after the spec's warm-up, during
-/// which arrivals come at its first rate; a replay has none there.
+/// A stationary process spans the warm-up and the measured phase. Other processes begin after the warm-up,
+/// during which arrivals come at the first rate or, for a replay, not at all.
 pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
     let Some(open) = spec.load.open() else { return Box::new(std::iter::empty()) };
     let wanted = wanted(spec, open, lasts);
@@ -61,7 +61,7 @@ pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
     );
     let mut kinds = KindDraw::new(spec.kinds(), stream(spec.seed, Purpose::Kind));
     Box::new(wanted.map(move |wanted| {
-        // Drawn even if the file specifies it, so that one arrival does not change the others.
+        // Drawn even if the file specifies it, so that later draws do not depend on the file.
         let kind = kinds.next();
         let (lock, hold) = (locks.draw(&mut which), kind.hold.sample(&mut holds));
         let reads = modes.random::<f64>() < kind.read_ratio;
@@ -78,7 +78,7 @@ pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
     coming(spec, lasts).collect()
 }
 
-/// The arrivals, with the values that are known before anything else is drawn.
+/// Arrivals with their times and, for a replay, the values from the file.
 fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<Item = TraceArrival> + Send> {
     let times: Box<dyn Iterator<Item = u64> + Send> = match &open.arrivals {
         Arrivals::Replay(replay) => {
@@ -123,8 +123,8 @@ fn evenly(rate: f64, lasts: Duration) -> impl Iterator<Item = u64> + Send {
     (0_u64..).map(move |number| (number as f64 * gap_us) as u64).take_while(move |at| *at < end)
 }
 
-/// An interrupted Poisson process with this mean rate, `peak` times as high in a burst. Bursts and pauses have exponential
-/// lengths, with `length` as the mean of bursts; the first state is drawn by the share of time that each takes.
+/// An interrupted Poisson process with this mean rate, and `peak` times that rate in bursts. Bursts have the
+/// mean `length`; bursts and pauses are exponential. The first state is drawn by the states' shares of time.
 fn bursts(
     mean: f64,
     peak: f64,
@@ -132,8 +132,7 @@ fn bursts(
     lasts: Duration,
     seed: u64,
 ) -> impl Iterator<Item = u64> + Send {
-    // Rates at which bursts end (per second of burst) and begin (per second of pause): mean = rate × begins / (begins +
-    // ends), and rate = peak × mean.
+    // Rates at which bursts end (per second of burst) and start (per second of pause).
     let ends = 1.0 / length.as_secs_f64().max(1e-9);
     let (rate, begins) = (mean * peak, ends / (peak - 1.0).max(f64::EPSILON));
     let (mut gaps, mut states) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Burst));
@@ -167,13 +166,13 @@ struct Candidates {
 
 impl Candidates {
     fn next(&mut self, gaps: &mut ChaCha8Rng) -> Option<f64> {
-        // Without a rate the gap is infinite.
+        // At a rate of 0, the gap is infinite.
         self.at += exponential(gaps) / self.rate;
         (self.at < self.to).then_some(self.at)
     }
 }
 
-/// A period in which one formula gives the rate. Times are seconds after the load's start.
+/// A period with a single formula for the rate. Times are seconds after the load's start.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     from: f64,
@@ -213,8 +212,8 @@ impl Stretch {
     }
 }
 
-/// Thinning (Lewis and Shedler): candidates come at the highest rate of their stretch, and each is kept with the ratio of the
-/// current rate to the highest as its probability.
+/// Thinning (Lewis and Shedler): candidates come at the highest rate of their stretch. Each is kept with a
+/// probability of the current rate divided by the highest.
 fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + Send {
     let (mut gaps, mut thinning) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Thinning));
     let of = |stretch: &Stretch| Candidates { at: stretch.from, to: stretch.to, rate: stretch.highest };
@@ -235,7 +234,7 @@ fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + S
     })
 }
 
-/// The warm-up at the first rate, the changing part and, if that ends, the last rate.
+/// The warm-up at the first rate, then the changing part and, if that ends early, the last rate.
 fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
     let begin = spec.warm_up.as_secs_f64().min(end);
     let mut stretches = vec![Stretch::flat(0.0, begin, arrivals.first_rate())];
@@ -315,7 +314,7 @@ impl Slice {
         ordinal % self.of == self.index
     }
 
-    /// This worker's ordinals below a number, in ascending order.
+    /// This worker's ordinals below `count`, in ascending order.
     pub fn below(self, count: usize) -> impl Iterator<Item = usize> + Clone {
         (self.index..count).step_by(self.of)
     }
@@ -325,7 +324,7 @@ impl Slice {
         self.of > 1
     }
 
-    /// Whether this worker performs one-time tasks: reading the servers' counters, preparing and removing nodes.
+    /// Whether this worker performs one-time tasks, such as preparing and removing nodes.
     pub fn leads(self) -> bool {
         self.index == 0
     }

@@ -1,6 +1,6 @@
 //! The JSON Schema (draft 2020-12) of the scenario file, for editors that complete and check TOML.
 //!
-//! It covers single keys and the commonest impossible combinations; `validate` checks everything.
+//! Covers single keys and the most common impossible combinations; `validate` checks everything.
 
 use serde_json::{Map, Value, json};
 
@@ -19,12 +19,12 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     let clients = "The kinds of clients, if they are not all alike.";
     properties.insert(CLIENT.to_owned(), list(clients, &section(Section::Client)));
     let faults: Vec<_> = kinds.iter().map(fault).collect();
-    let wrong = "What goes wrong on purpose in each trial.";
+    let wrong = "Faults to inject into each trial.";
     properties.insert(FAULT.to_owned(), list(wrong, &json!({ "anyOf": faults })));
     let mut condition = json!({ "type": "string", "minLength": 1 });
     condition["examples"] =
         json!(["wait.p99 < 50ms", "throughput of baton > 1.2 * throughput of curator-mutex"]);
-    let gates = "What the results must show for the run to end with exit code 0.";
+    let gates = "Conditions that the results must meet for exit code 0.";
     let gate = json!({ "anyOf": [condition, section(Section::Gate)] });
     properties.insert(GATE.to_owned(), list(gates, &gate));
     let mut definitions = definitions().clone();
@@ -67,7 +67,7 @@ fn any_of(names: &[&str]) -> Value {
 }
 
 fn ensemble() -> Value {
-    // Not allowed in a file.
+    // `compose` is not allowed in a file.
     let mut properties = properties(Section::Ensemble);
     properties.remove("compose");
     json!({
@@ -91,7 +91,7 @@ fn required(section: Section) -> Vec<&'static str> {
 fn property(field: &Field) -> Value {
     let mut schema = field.schema.clone();
     if let Some(text) = field.default() {
-        // Every default is written so that JSON reads it as TOML does.
+        // Defaults are TOML that is also valid JSON.
         schema["default"] = serde_json::from_str(text).unwrap_or_default();
     }
     schema

@@ -1,5 +1,4 @@
-//! The syntax of time distributions, arrival processes and popularity: a name alone, or a table with one name and its
-//! parts.
+//! The syntax of distributions, arrival processes and popularity: a name, or a table with one name.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -20,20 +19,19 @@ type Drawn = Is<Time<0, DAY>>;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "a table of its parts")]
 pub(super) enum Shape {
-    /// always this; the duration alone means the same
+    /// constant; a plain duration means the same
     #[schemars(extend("x-example" = r#""20ms""#))]
     Fixed(Drawn),
-    /// evenly between the two
+    /// uniform between `min` and `max`
     #[schemars(extend("x-example" = r#"{ uniform = { min = "1ms", max = "5ms" } }"#))]
     Uniform { min: Drawn, max: Drawn },
-    /// memoryless, with this mean
+    /// exponential with this mean
     #[schemars(extend("x-example" = r#"{ exponential = { mean = "5ms" } }"#))]
     Exponential { mean: Drawn },
-    /// half below the median, with a tail that `sigma` (of the logarithm) makes longer: at 3 the 99th percentile is a
-    /// thousand times the median
+    /// log-normal with this median; `sigma` is the standard deviation of the logarithm
     #[schemars(extend("x-example" = r#"{ log-normal = { median = "5ms", sigma = 0.5 } }"#))]
     LogNormal { median: Drawn, sigma: Is<Number<0, { 3 * ONE }>> },
-    /// one of these, all equally likely: 1 to 1000 durations
+    /// one of 1 to 1000 listed durations, all equally likely
     #[schemars(extend("x-example" = r#"{ measured = ["3ms", "5ms", "40ms"] }"#))]
     Measured(#[schemars(length(min = 1, max = 1000))] Vec<Drawn>),
 }
@@ -82,36 +80,35 @@ impl JsonSchema for Times {
     }
 }
 
-/// A process of arrivals. Those without rates or times of their own take `rate` or `rate_each`.
+/// An arrival process. A process without its own rates or times requires `rate` or `rate_each`.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "a table of its parts")]
 #[schemars(rename = "arrivals")]
 pub(super) enum Process {
-    /// independent of each other, with exponential gaps; what queueing theory is about
+    /// independent arrivals with exponential gaps, as in queueing theory
     #[schemars(extend("x-example" = r#""poisson""#))]
     Poisson,
     /// evenly spaced; queues are much shorter than with `poisson`
     #[schemars(extend("x-example" = r#""constant""#))]
     Constant,
-    /// at `peak` times the rate in bursts whose length is exponential with the mean `length`, and none in between
+    /// bursts at `peak` times the rate, with exponential lengths of mean `length`, and no arrivals in between
     #[schemars(extend("x-example" = r#"{ bursts = { peak = 4.0, length = "500ms" } }"#))]
     Bursts { peak: Is<Number<1_010_000, { 1000 * ONE }>>, length: Is<Time<1, DAY>> },
-    /// up and down as a sine: the rate times 1 ± `amplitude`, once in each `period`
+    /// a sine: the rate times 1 ± `amplitude`, once in each `period`
     #[schemars(extend("x-example" = r#"{ day = { amplitude = 0.8, period = "60s" } }"#))]
     Day { amplitude: Is<Number<0, ONE>>, period: Is<Time<1, WEEK>> },
-    /// from one rate to another, evenly over the measured phase
+    /// a linear change from one rate to another over the measured phase
     #[schemars(extend("x-example" = "{ ramp = { from = 10, to = 200 } }"))]
     Ramp { from: Rate, to: Rate },
-    /// each rate for its time; the last one stays
+    /// each rate for its time; the last rate lasts until the end
     #[schemars(extend("x-example" = r#"{ steps = [{ rate = 10, for = "5s" }, { rate = 40, for = "5s" }] }"#))]
     Steps(#[schemars(length(min = 1))] Vec<RateStep>),
-    /// as a file has them: CSV with `time`, `lock` and `hold`, or a history of this suite (`*.jsonl`);
-    /// [workloads](../workloads.md#replay) describes the format, and how to name other columns
+    /// from a file: CSV, or a history of this suite (`*.jsonl`); see [workloads](../workloads.md#replay)
     #[schemars(extend("x-example" = r#"{ replay = "trace.csv" }"#))]
     Replay(ReplayedFile),
 }
 
-/// A file of arrivals: its path alone, or with its columns.
+/// A replay file: a path, or a table of the path and its columns.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ReplayedFile(ReplayParts);
@@ -167,8 +164,7 @@ pub(super) struct RateStep {
     lasts: Is<Time<1, WEEK>>,
 }
 
-/// Reads a file of arrivals that a scenario names, in order of time; the error has the file, the line and what is wrong there.
-/// This crate itself opens no files.
+/// Reads a scenario's replay file, in order of time. Errors name the file, the line and the problem.
 pub type ReadTrace<'r> = &'r dyn Fn(&Path, &Columns) -> Result<Vec<TraceArrival>, String>;
 
 impl Process {
@@ -229,7 +225,7 @@ fn replay(parts: ReplayParts, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
 #[schemars(inline)]
 pub(super) enum PopularityShape {
     Uniform,
-    /// the power by which popularity falls with the rank
+    /// exponent by which popularity falls with rank
     Zipf(Is<Number<0, { 5 * ONE }>>),
 }
 

@@ -1,4 +1,4 @@
-//! Parts of a whole, found by position.
+//! Weighted parts of a whole, looked up by position.
 
 /// The end of each part, as a share of the whole.
 #[derive(Debug)]

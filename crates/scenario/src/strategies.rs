@@ -1,4 +1,4 @@
-//! The list of strategies, read against the cards of the existing locks.
+//! Reads the list of strategies and checks it against the catalog.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) fn takers<'c>(cards: &'c [LockCard], param: &str) -> Vec<&'c str> {
     cards.iter().filter(|card| card.params.iter().any(|p| p.name == param)).map(|card| card.name).collect()
 }
 
-/// Reads the list: the strategies without mistakes, and whether those are all.
+/// Reads the list. Returns the valid strategies, and whether all are valid.
 pub(super) fn strategies<'c>(
     value: &TomlValue<'_>,
     cards: &'c [LockCard],
@@ -130,7 +130,7 @@ fn named<'c>(
     card(name, &value, cards, sink)
 }
 
-/// A driver's lock, which has two names: the driver's, and the lock's within it.
+/// A driver's lock, named by its driver and its name within the driver.
 fn driven<'c>(
     item: &TomlValue<'_>,
     driver: &TomlValue<'_>,
@@ -191,7 +191,7 @@ fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<
     sink.checked(at.span(), mixed.map_err(|why| wrong(format!("`{}` can't be mixed", shown(name, 60)), why)))
 }
 
-/// Reports every parameter that has no effect beside the others.
+/// Reports every parameter that has no effect with the other parameters.
 fn report_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) {
     for key in params.keys() {
         let Some((decider, chosen, words)) = card.idle(key.get_ref(), set) else { continue };
@@ -201,7 +201,7 @@ fn report_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>
     }
 }
 
-/// Reports every parameter that exceeds what is available.
+/// Reports every parameter that exceeds another one that limits it.
 fn report_unservable(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) {
     for (key, value) in params {
         let key: &str = key.get_ref();

@@ -1,7 +1,6 @@
 //! Arrivals from a CSV file, in order of time. `docs/workloads.md` describes the format.
 //!
-//! This module opens no files and supports no other format; readers of other formats pass arrivals to a
-//! [`TraceBuilder`].
+//! Readers of other formats pass arrivals to a [`TraceBuilder`]. This module does not open files.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -17,14 +16,14 @@ use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::{format_duration, shown};
 
-/// Longest time from the first arrival to the last.
+/// Maximum time from the first arrival to the last.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of arrivals in a file.
 const ROWS_MAX: usize = 5_000_000;
 const COLUMNS: [&str; 4] = ["time", "lock", "hold", "mode"];
 
-/// Collects arrivals one after the other. Errors name the line, what is wrong with it and, after `; `, what to do.
+/// Collects arrivals. Errors name the line, the problem and, after `; `, the remedy.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     /// Whether arrivals may be added in any order.
@@ -36,7 +35,7 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// Adds an arrival, read from that line, at that time of any clock. Returns its number, for [`TraceBuilder::held`].
+    /// Adds an arrival from this line, at a time of any clock. Returns its index for [`TraceBuilder::held`].
     pub fn arrives(&mut self, line: u64, at_us: u64, lock: Option<&str>) -> Result<usize, String> {
         let number = self.arrivals.len();
         if number == 0 {
@@ -95,7 +94,8 @@ impl TraceBuilder {
         Ok(number)
     }
 
-    /// The arrivals. Locks keep their numbers if all are numbers; otherwise their names are numbered in order of appearance.
+    /// Returns the arrivals. Locks keep their numbers if all are numbers; otherwise they are numbered by
+    /// first use.
     pub fn finish(mut self) -> Result<Vec<TraceArrival>, String> {
         if self.sorts {
             self.sort()?;
@@ -109,8 +109,8 @@ impl TraceBuilder {
         written.sort_unstable();
         if let Some((_, line, highest)) = written.iter().find(|(.., lock)| *lock >= CONTENDERS_MAX) {
             return Err(format!(
-                "line {line}: the lock {highest}; locks are numbers below {CONTENDERS_MAX}, or names, at \
-                 least one of which is not a number"
+                "line {line}: lock {highest} is too large; use numbers below {CONTENDERS_MAX}, or names that \
+                 are not all numbers"
             ));
         }
         for arrival in &mut self.arrivals {
@@ -129,7 +129,8 @@ fn within_a_week(line: u64, since_us: u64) -> Result<u64, String> {
     Err(format!("line {line}: {after} after the first; a replay takes at most a week"))
 }
 
-/// The arrivals of a text with cells, such as CSV. With named columns, others are ignored and the rows may have any order.
+/// Reads arrivals from delimited text. If columns are named, other columns are ignored and rows may be in any
+/// order.
 pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<TraceArrival>, String> {
     let mut table = Delimited::open(input, columns.have_header());
     let header = table.header()?;
@@ -144,7 +145,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
         let at = |problem: String| format!("line {line}: {problem}");
         let (column, numbers) = places.time;
         let due = table.cell(column);
-        let due = due.ok_or_else(|| at("it has no time; write seconds since any moment".to_owned()))?;
+        let due = due.ok_or_else(|| at("no time; write seconds since any start".to_owned()))?;
         let due = table.time(due, numbers).map_err(|problem| at(format!("time {problem}")))?;
         let number = trace.arrives(line, micros(due), places.lock.and_then(|column| table.cell(column)))?;
         if let Some((column, numbers)) = places.hold
@@ -168,7 +169,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
     trace.finish()
 }
 
-/// Positions of the columns, and how their numbers are read.
+/// Positions of the columns, and how numbers in them are interpreted.
 struct Places {
     time: (usize, Numbers),
     lock: Option<usize>,
@@ -202,7 +203,7 @@ impl Places {
 
 const NAME_COLUMNS: &str = "name the columns with --time-column, --hold-column and --time-unit";
 
-/// Refuses unknown columns and two columns of the same kind.
+/// Rejects unknown columns and duplicate columns.
 fn check_usual(header: &StringRecord) -> Result<(), String> {
     let mut found = [false; COLUMNS.len()];
     for name in header {
@@ -222,7 +223,7 @@ fn unknown_column(name: &str, header: &StringRecord) -> String {
     if name.starts_with(|first: char| first.is_ascii_digit()) {
         let options =
             program.unwrap_or("name columns by their numbers: --time-column 1 --hold-column 2".to_owned());
-        return format!("line 1: it has no header; add one such as time,hold; {options}");
+        return format!("line 1: no header; add one such as time,hold; {options}");
     }
     let help = program.unwrap_or_else(|| did_you_mean(name, COLUMNS, NAME_COLUMNS));
     format!("line 1: unknown column `{name}`; {help}")
@@ -243,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_read_or_write_if_the_file_has_a_mode() {
+    fn arrivals_are_reads_or_writes_as_their_mode_column_states() {
         let modes = trace("time,mode\n0,read\n1,write\n2,\n").unwrap();
         let modes: Vec<_> = modes.iter().map(|arrival| arrival.mode).collect();
         assert_eq!(modes, [Some(Mode::Read), Some(Mode::Write), None]);
     }
 
     #[test]
-    fn times_count_from_the_first_in_seconds_or_with_a_unit() {
+    fn times_are_relative_to_the_first_in_seconds_or_a_given_unit() {
         let arrivals = trace("time\n1763838143.000001\n1763838143.5\n1763838144.25\n").unwrap();
         assert_eq!(arrivals, [0, 499_999, 1_249_999].map(|at| arrival(at, None, None)));
         let arrivals = trace("time\n500ms\n1s 1ms\n2s\n").unwrap();
@@ -341,7 +342,7 @@ mod tests {
             ("\n\n", "line 1: the file is empty; write a header"),
             (
                 "0.5\n1\n",
-                "line 1: it has no header; add one such as time,hold; name columns by their numbers: --time-column 1",
+                "line 1: no header; add one such as time,hold; name columns by their numbers: --time-column 1",
             ),
             ("at,duration\n0,1\n", "line 1: unknown column `at`; name the columns with --time-column"),
             ("lock\na\n", "line 1: there is no column `time`; name the columns with --time-column"),
@@ -367,13 +368,13 @@ mod tests {
             ),
             ("time\nnan\n", "line 2: time `nan` is neither"),
             ("time\n1e300\n", "line 2: time `1e300` is neither"),
-            ("time,lock\n,1\n", "line 2: it has no time"),
+            ("time,lock\n,1\n", "line 2: no time"),
             ("time\n0\n1000000\n", "line 3: 11days 13h 46m 40s after the first; a replay takes at most"),
             ("time,hold\n0,soon\n", "line 2: hold `soon` is neither"),
             ("time,mode\n0,look\n", "line 2: mode `look` is unknown; write read or write"),
             ("time,hold\n0,2d\n", "line 2: hold `2d` is longer than a day"),
-            ("time,lock\n0,1\n1\n", "line 3: 1 cells where the first line has 2"),
-            ("time,lock\n0,1\n1,100000\n", "line 3: the lock 100000; locks are numbers below 100000"),
+            ("time,lock\n0,1\n1\n", "line 3: 1 cells, but the first line has 2"),
+            ("time,lock\n0,1\n1,100000\n", "line 3: lock 100000 is too large; use numbers below 100000"),
         ] {
             let told = trace(text).unwrap_err();
             assert!(told.starts_with(said), "{text:?}: {told}");
@@ -381,20 +382,20 @@ mod tests {
                 assert_eq!(
                     trace(&text.replace('\n', end)).unwrap_err(),
                     told,
-                    "{text:?} with {end:?} for ends"
+                    "{text:?} with line ends {end:?}"
                 );
             }
         }
         assert!(
             trace_from_csv(&b"time,lock\n0,\xff\n"[..], &Columns::default())
                 .unwrap_err()
-                .starts_with("line 2: it is not UTF-8")
+                .starts_with("line 2: not UTF-8")
         );
     }
 
     proptest! {
         #[test]
-        fn any_bytes_give_sorted_arrivals_or_an_error_with_its_line(text in "(time(,lock)?\n)?[0-9a-z,.\"\n é]{0,60}") {
+        fn any_text_yields_sorted_arrivals_or_an_error_with_its_line(text in "(time(,lock)?\n)?[0-9a-z,.\"\n é]{0,60}") {
             match trace(&text) {
                 Ok(arrivals) => prop_assert!(arrivals.is_sorted_by_key(|arrival| arrival.at_us)),
                 Err(told) => prop_assert!(told.starts_with("line "), "{}", told),

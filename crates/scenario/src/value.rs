@@ -1,4 +1,4 @@
-//! The kinds of values of keys and parameters: how each is read, and its valid values as text and as a JSON Schema.
+//! The kinds of values of keys and parameters: parsing, description and JSON Schema.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -36,7 +36,7 @@ pub(super) fn wrong_type(expected: &str, found: &Value, help: &str) -> Wrong {
 pub(super) trait Kind {
     type Value;
 
-    /// Description of valid values, without an article. Kinds with bounds have it in `words`.
+    /// Description of valid values, without an article. Kinds with bounds override `words`.
     const WORDS: &'static str = "";
 
     fn words() -> String {
@@ -104,7 +104,7 @@ impl<K: Kind> JsonSchema for Is<K> {
 /// A whole number within these bounds.
 pub(super) struct Whole<T, const LEAST: u64, const MOST: u64>(PhantomData<T>);
 
-/// The largest whole number of TOML, a bound that messages omit.
+/// The largest whole number in TOML, which messages do not mention as a bound.
 pub(super) const UNBOUNDED: u64 = i64::MAX as u64;
 
 impl<T: TryFrom<u64>, const LEAST: u64, const MOST: u64> Kind for Whole<T, LEAST, MOST> {
@@ -127,13 +127,13 @@ impl<T: TryFrom<u64>, const LEAST: u64, const MOST: u64> Kind for Whole<T, LEAST
     }
 }
 
-/// A number of locks, or the word for a new lock for each acquisition.
+/// A number of locks, or `"fresh"`.
 pub(super) struct LockCount<const MOST: u64>;
 
 const FRESH: &str = "fresh";
 
 impl<const MOST: u64> Kind for LockCount<MOST> {
-    /// `None` for a fresh lock for each acquisition.
+    /// `None` for a new lock for each acquisition.
     type Value = Option<usize>;
 
     fn words() -> String {
@@ -296,7 +296,7 @@ impl Kind for Servers {
     }
 }
 
-/// Lower-case letters, digits and hyphens, because the name becomes part of a directory name.
+/// A name of lower-case letters, digits and hyphens, which becomes part of a directory name.
 pub(super) struct Name;
 
 impl Kind for Name {
@@ -459,7 +459,7 @@ pub(super) fn processes(value: &Value) -> Result<DriverProcesses, Wrong> {
     }
 }
 
-/// Bounds of poll intervals; a shorter one would measure a busy loop.
+/// A poll interval; a shorter interval would measure a busy loop.
 pub(super) type PollInterval = Time<1, 3_600_000>;
 
 pub(super) fn param_value(param: &Param, value: &Value) -> Result<ParamValue, Wrong> {
@@ -484,7 +484,7 @@ pub(super) fn param_value(param: &Param, value: &Value) -> Result<ParamValue, Wr
     }
 }
 
-/// One of these words.
+/// Reads one of these words.
 pub(super) fn word<'w>(value: &Value, words: &[&'w str], otherwise: &str) -> Result<&'w str, Wrong> {
     let all = listed(words.iter().copied());
     let text = text(value, &format!("one of {all}"), otherwise)?;

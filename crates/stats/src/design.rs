@@ -1,8 +1,9 @@
-//! Designs: how values are paired, and the interval that follows from their ranks.
+//! Designs: ways to pair samples, each with a rank-based interval.
 //!
-//! Sources: H. B. Mann and D. R. Whitney, On a Test of Whether One of Two Random Variables is Stochastically Larger than the
-//! Other, 1947; F. Wilcoxon, Individual Comparisons by Ranking Methods, 1945; J. L. Hodges and E. L. Lehmann, Estimates of
-//! Location Based on Rank Tests, 1963. No published crate has these intervals.
+//! Sources: H. B. Mann and D. R. Whitney, On a Test of Whether One of Two Random Variables is Stochastically
+//! Larger than the Other, 1947; F. Wilcoxon, Individual Comparisons by Ranking Methods, 1945; J. L. Hodges
+//! and E. L. Lehmann, Estimates of Location Based on Rank Tests, 1963. No published crate has these
+//! intervals.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -13,20 +14,21 @@ use super::interval::{Interval, sorted};
 pub enum Design {
     /// Two independent samples: the median of the ratios of all their pairs (Hodges–Lehmann).
     Independent,
-    /// Values measured side by side, so that disturbances of both cancel: the median of the Walsh averages of their ratios.
+    /// Values measured in pairs, so that disturbances cancel: the median of their ratios' Walsh averages.
     Pairs,
     /// One sample, symmetric on a logarithmic scale: the median of its Walsh averages.
     One,
 }
 
-/// Largest number of values for which outcomes are counted exactly. With more, ranks are normal to the third digit.
+/// Largest number of values whose outcomes are counted exactly; larger samples use an approximation.
 const COUNTED_UP_TO: usize = 120;
 /// Largest number of repetitions worth recommending.
 const MOST: usize = 512;
 
 impl Design {
-    /// The ratio of new to base, or the center of `new` alone for [`Design::One`]. The interval misses the true value with a
-    /// probability of at most `outside`. `None` if a sample is empty or contains a negative value or NaN.
+    /// The ratio of new to base, or the center of `new` for [`Design::One`]. The true value is outside the
+    /// interval with a probability of at most `outside`. `None` if a sample is empty or has a negative value
+    /// or NaN.
     pub fn interval(self, base: &[f64], new: &[f64], outside: f64) -> Option<Interval> {
         let shifts: Vec<f64> = match self {
             Self::Independent => {
@@ -45,7 +47,7 @@ impl Design {
         Some(Interval::between(middle, &shifts, self.end(base.len(), new.len(), outside)))
     }
 
-    /// Smallest probability with which an interval of samples of these sizes misses the true value.
+    /// Smallest miss probability that an interval of samples of these sizes can have.
     pub fn least_outside(self, base: usize, new: usize) -> f64 {
         match self {
             // One outcome on either side, out of all ways to choose the base from the pooled values.
@@ -56,13 +58,13 @@ impl Design {
         }
     }
 
-    /// Smallest number of values in each sample (or of pairs) that gives a bounded interval; `None` if there is no practical one.
+    /// Smallest sample size (or number of pairs) that gives a bounded interval; `None` if it exceeds `MOST`.
     pub fn fewest(self, outside: f64) -> Option<usize> {
         (1..=MOST).find(|count| self.least_outside(*count, *count) <= outside)
     }
 
-    /// Rank of the sorted shift that ends the interval on either side, counted from 1 (0 for none), and the tail probability
-    /// beyond one end.
+    /// Rank of the interval's ends among the sorted shifts, counted from either side (0 if unbounded), and
+    /// the tail probability beyond one end.
     fn end(self, base: usize, new: usize, outside: f64) -> (usize, f64) {
         let (m, n) = (base as f64, new as f64);
         let (counted, mean, variance) = match self {
@@ -81,8 +83,9 @@ impl Design {
     }
 }
 
-/// Last rank (from 1) whose tail is at most half of `outside`, and that tail. `shares` are the probabilities of the first value,
-/// the second, and so on. The rank is 0 if even the first is too probable.
+/// Last rank (from 1) whose tail probability is at most half of `outside`, and that probability. `shares` are
+/// the probabilities of the values in ascending order. The rank is 0 if the first value alone is too
+/// probable.
 pub(crate) fn end_by(shares: impl Iterator<Item = f64>, outside: f64) -> (usize, f64) {
     let tails = shares.scan(0.0, |sum, share| {
         *sum += share;
@@ -98,16 +101,16 @@ pub(crate) fn normal_end(mean: f64, deviation: f64, outside: f64) -> (usize, f64
     (end as usize, normal.cdf(end - 0.5))
 }
 
-/// Geometric means of all pairs of these ratios, each ratio with itself included.
+/// Geometric means of all pairs of ratios, including each ratio paired with itself.
 fn walsh_averages(ratios: &[f64]) -> Vec<f64> {
     let with_later = |at: usize| ratios[at..].iter().map(move |other| half_way(ratios[at], *other));
     (0..ratios.len()).flat_map(with_later).collect()
 }
 
-/// Number of ways to arrange `m` and `n` values so that exactly 0, 1, 2 … pairs are in one order.
+/// Number of ways to interleave `m` and `n` values with exactly 0, 1, 2 … inversions.
 ///
-/// They are the coefficients of the Gaussian binomial, the product of (1 − qⁿ⁺ⁱ) / (1 − qⁱ) over i up to m. Intermediate results
-/// may wrap, but the final ones fit and are therefore correct.
+/// These are the coefficients of the Gaussian binomial, the product of (1 − qⁿ⁺ⁱ) / (1 − qⁱ) for i from 1 to
+/// m. Intermediate results may wrap around, but the final ones fit.
 fn arrangements(m: usize, n: usize) -> Vec<u128> {
     let mut counts = vec![0_u128; m * n + 1];
     counts[0] = 1;
@@ -134,7 +137,7 @@ fn signs(count: usize) -> Vec<u128> {
     counts
 }
 
-/// Ratio of two amounts: 1 if both are zero, infinite if only the base is.
+/// Ratio of two amounts: 1 if both are zero, infinite if only `base` is zero.
 fn ratio(new: f64, base: f64) -> f64 {
     if new == base { 1.0 } else { new / base }
 }
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_example_of_pairs_is_reproduced_and_equals_that_of_their_ratios() {
+    fn pairs_and_their_ratios_reproduce_the_same_worked_example() {
         let base = [100.0, 110.0, 95.0, 120.0, 105.0, 99.0, 130.0, 101.0];
         let new = [97.0, 103.0, 96.0, 112.0, 99.5, 95.0, 121.0, 99.5];
         let found = Design::Pairs.interval(&base, &new, OUTSIDE).unwrap();
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_and_coverage_agree_with_published_tables() {
+    fn ranks_of_interval_ends_and_coverage_agree_with_published_tables() {
         // Values in each sample, rank of the end, coverage.
         let independent = [
             (3, 0, 1.0),
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn needed_sample_sizes_agree_with_published_tables() {
+    fn minimum_sample_sizes_agree_with_published_tables() {
         let comparisons = |count: usize| OUTSIDE / count as f64;
         for (each, most) in [(4, 1), (5, 6), (6, 23), (7, 85), (8, 321), (10, 4_618)] {
             assert_eq!(Design::Independent.fewest(comparisons(most)), Some(each), "{most}");
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn all_arrangements_and_all_signs_are_counted() {
+    fn every_arrangement_and_every_choice_of_signs_is_counted() {
         let counts = arrangements(50, 50);
         assert_eq!(counts.iter().sum::<u128>(), 100_891_344_545_564_193_334_812_497_256);
         assert!(counts.iter().eq(counts.iter().rev()) && counts[..3] == [1, 1, 2]);
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_approximation_is_close_where_counting_ends() {
+    fn normal_approximation_is_close_to_exact_counts() {
         for outside in [0.2, 0.05, 0.001] {
             let (counted, tail) = Design::Independent.end(60, 60, outside);
             let n = 60.0_f64;
@@ -291,13 +294,13 @@ mod tests {
         }
     }
 
-    /// Share of simulated intervals that miss the true ratio of 1.2, with noise far from normal.
+    /// Share of simulated intervals that miss the true ratio of 1.2 under heavy-tailed noise.
     fn missed(design: Design, count: usize, outside: f64) -> f64 {
         const TIMES: u32 = 2_000;
         let mut random = ChaCha8Rng::seed_from_u64(count as u64);
         let mut missed = 0;
         for _ in 0..TIMES {
-            // Heavy-tailed noise of either sign: Cauchy's distribution.
+            // Heavy-tailed, symmetric noise: the Cauchy distribution.
             let mut noise = || (0.1 * (std::f64::consts::PI * (random.random::<f64>() - 0.5)).tan()).exp();
             let (mut base, mut new) = (Vec::new(), Vec::new());
             for _ in 0..count {

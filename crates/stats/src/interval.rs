@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::design::{end_by, normal_end};
 
-/// An estimate and the interval around it. With too few values for any interval, it reaches from 0 to infinity.
+/// An estimate and its interval, which reaches from 0 to infinity if there are too few values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "StoredInterval")]
 #[schemars(!from)]
@@ -18,14 +18,14 @@ pub struct Interval {
     /// Lower end; 0 with too few values.
     #[schemars(with = "Option<f64>")]
     pub low: f64,
-    /// Upper end. Null if infinite: too few values, or a ratio to a base that is 0 too often.
+    /// Upper end. Null if infinite: too few values, or a ratio whose base is 0 too often.
     #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Probability that the interval contains the true value, whatever the distribution.
     pub coverage: f64,
 }
 
-/// An interval as stored in files, including those of earlier versions.
+/// An interval as stored in files of this version and earlier ones.
 #[derive(Deserialize)]
 struct StoredInterval {
     #[serde(alias = "ratio")]
@@ -60,13 +60,13 @@ pub enum Position {
 }
 
 impl Interval {
-    /// The interval of an estimate from too few values to bound it.
+    /// An unbounded interval, for an estimate from too few values.
     pub fn unbounded(value: f64) -> Self {
         Self { value, low: 0.0, high: f64::INFINITY, coverage: 1.0 }
     }
 
-    /// The interval between the `end`th value from either end of the sorted ones, counted from 1; unbounded for 0. `tail` is the
-    /// probability beyond one end.
+    /// The interval without the `end` − 1 smallest and largest of the sorted values; unbounded if `end` is 0.
+    /// `tail` is the probability beyond one end.
     pub(crate) fn between(value: f64, sorted: &[f64], (end, tail): (usize, f64)) -> Self {
         if end == 0 || 2 * end > sorted.len() + 1 {
             return Self::unbounded(value);
@@ -103,14 +103,13 @@ pub fn median(values: &[f64]) -> Option<f64> {
     middle(&sorted(values.to_vec()))
 }
 
-/// Median of sorted values.
 fn middle(sorted: &[f64]) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let [one, other] = [sorted[last / 2], sorted[sorted.len() / 2]];
     Some(if one == other { one } else { f64::midpoint(one, other) })
 }
 
-/// The median with its interval by order statistics, valid for any distribution. `None` without values.
+/// The median with an interval from order statistics. `None` if `values` is empty.
 pub fn median_interval(values: &[f64], outside: f64) -> Option<Interval> {
     // Each value is below the median with probability one half.
     let count = values.len();
@@ -127,11 +126,10 @@ pub fn median_interval(values: &[f64], outside: f64) -> Option<Interval> {
     Some(Interval::between(middle(&sorted)?, &sorted, end))
 }
 
-/// With more values, the number below the median is normal.
+/// Largest sample counted exactly; larger ones use a normal approximation.
 const COUNTED_UP_TO: usize = 1_000;
 
-/// The median with the smallest and largest value as interval; its coverage grows with the number of values. `None` without
-/// values.
+/// The median, with the smallest and largest value as its interval. `None` if `values` is empty.
 pub fn range_interval(values: &[f64]) -> Option<Interval> {
     let end = if values.len() > 1 { (1, 0.5_f64.powi(values.len() as i32)) } else { (0, 0.0) };
     let sorted = sorted(values.to_vec());
@@ -148,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interval_decides_only_if_it_is_wholly_on_one_side() {
+    fn interval_across_an_end_of_the_range_is_inconclusive() {
         let of = |low, high| Interval { value: 1.0, low, high, coverage: 0.95 }.against(&(0.95..=1.05));
         assert_eq!(of(0.95, 1.05), Position::Within);
         assert_eq!((of(1.06, f64::INFINITY), of(0.0, 0.94)), (Position::Above, Position::Below));
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn half_width_is_equal_on_both_sides_of_the_middle() {
+    fn half_width_is_relative_to_the_geometric_middle() {
         let of = |low, high| Interval { value: 1.0, low, high, coverage: 0.95 }.half_width();
         assert!((of(1.0 / 1.03, 1.03).unwrap() - 0.03).abs() < 1e-12);
         assert!((of(200.0, 242.0).unwrap() - 0.1).abs() < 1e-12);
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_earlier_versions_are_read_and_null_has_no_bound() {
+    fn intervals_in_older_files_are_read_and_null_means_unbounded() {
         let read = |text: &str| serde_json::from_str::<Interval>(text).unwrap();
         let of_ab = read(r#"{"ratio":1.2,"low":1.1,"high":1.3,"coverage":0.96,"half_width":0.08}"#);
         assert_eq!(of_ab, Interval { value: 1.2, low: 1.1, high: 1.3, coverage: 0.96 });
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_around_a_median_agree_with_published_tables() {
+    fn intervals_of_a_median_agree_with_published_tables() {
         // 95 % confidence intervals of the median by ranks: n, lower and upper rank.
         for (count, low, high) in
             [(6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (12, 3, 10), (15, 4, 12), (20, 6, 15)]
@@ -204,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn range_of_a_few_values_states_how_often_it_contains_the_median() {
+    fn range_interval_has_the_coverage_of_its_number_of_values() {
         let of = |values: &[f64]| range_interval(values).unwrap();
         assert_eq!(of(&[7.0]), Interval::unbounded(7.0));
         assert_eq!(of(&[3.0, 1.0]), Interval { value: 2.0, low: 1.0, high: 3.0, coverage: 0.5 });

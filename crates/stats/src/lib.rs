@@ -1,9 +1,9 @@
-//! Intervals by ranks: the size of a metric, or the ratio between two samples of it, and how certain it is.
+//! Rank-based intervals for a metric, or for the ratio between two samples of it.
 //!
-//! A repetition is one value. No distribution is assumed, because disturbances of a benchmark are rarely normal and repetitions
-//! are few. A [`Design`] states how values are paired and gives an [`Interval`] with exact coverage. [`Interval::against`] is the
-//! one rule that decides. Error probabilities are shared equally between comparisons, and between the [`Looks`] at a growing
-//! sample (Bonferroni).
+//! A repetition is one value. No distribution is assumed, because disturbances of a benchmark are rarely
+//! normal and repetitions are few. A [`Design`] states how values are paired and gives an [`Interval`] with
+//! exact coverage. [`Interval::against`] is the rule behind every verdict. Error probabilities are divided
+//! among comparisons, and among the [`Looks`] at a growing sample (Bonferroni).
 
 mod design;
 mod interval;

@@ -1,8 +1,7 @@
 //! The sample sizes at which a growing sample may stop.
 //!
-//! Stopping at the first interval that is narrow enough errs more often than a single look would. The looks therefore share the
-//! error probability. By Bonferroni's inequality, their intervals together miss no more often than asked, whatever the stopping
-//! rule.
+//! Stopping at the first sufficiently narrow interval errs more often than a single look. The looks therefore
+//! share the error probability, so no stopping rule can exceed it (Bonferroni).
 
 use super::design::Design;
 
@@ -13,9 +12,9 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// A few looks, each at a sample half as large again as the one before, the last at `most`. Each gets the smallest
-    /// error probability possible at its size. The rest is shared in proportion to size, because small samples appear
-    /// precise only by chance. Looks that would exceed the budget are left out.
+    /// A few looks at sample sizes that grow by half each time, up to `most`. Each look gets the smallest
+    /// error probability possible at its size. The rest is divided in proportion to size, because small
+    /// samples look precise by chance. The smallest looks are dropped if they exceed the error budget.
     pub fn growing(design: Design, least: u32, most: u32, outside: f64) -> Self {
         let smaller =
             |size: &u32| Some(*size).filter(|size| *size > least).map(|size| (size * 2 / 3).max(least));
@@ -52,15 +51,15 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_few_and_include_the_last() {
+    fn looks_grow_by_half_and_end_at_the_largest_sample() {
         assert_eq!(sizes(3, 30), [8, 13, 20, 30]);
         assert_eq!(sizes(10, 30), [10, 13, 20, 30]);
         assert_eq!((sizes(1, 6), sizes(3, 10), sizes(10, 4)), (vec![6], vec![6, 10], vec![10]));
-        assert_eq!(sizes(1, 4), [4], "which has no interval");
+        assert_eq!(sizes(1, 4), [4], "four values have no interval");
     }
 
     #[test]
-    fn looks_spend_the_error_and_each_can_have_an_interval() {
+    fn looks_spend_the_whole_error_and_each_allows_an_interval() {
         for most in 6..200 {
             let looks = Looks::growing(Design::One, 1, most, 0.05);
             let spent: f64 = looks.shares.iter().map(|(size, _)| looks.share(*size)).sum();

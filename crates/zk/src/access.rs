@@ -8,7 +8,7 @@ use zookeeper_client::SaslOptions;
 use super::tls::Tls;
 use zklockbench_core::error::Error;
 
-/// A string that no output shows.
+/// A string that `Debug` output hides.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -25,7 +25,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The secret itself, for a destination that other users cannot read.
+    /// The plain text. Pass it only where other users of the host cannot read it.
     pub fn told(&self) -> &str {
         &self.0
     }
@@ -42,17 +42,17 @@ impl Secret {
     }
 }
 
-/// Credentials of the suite for an ensemble.
+/// Credentials for connecting to an ensemble.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// `user:password` of digest authentication.
+    /// `user:password` for digest authentication.
     pub digest: Option<Secret>,
     pub sasl: Option<Sasl>,
     pub tls: Option<Tls>,
 }
 
 impl Access {
-    /// No error shows an identity.
+    /// Fails if `digest` is not `USER:PASSWORD`. The error does not contain the credentials.
     pub fn new(digest: Option<Secret>, sasl: Option<Sasl>, tls: Option<Tls>) -> Result<Self, Error> {
         let is_whole =
             |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
@@ -64,13 +64,13 @@ impl Access {
         Ok(Self { digest, sasl, tls })
     }
 
-    /// Whether sessions have an identity; created nodes are then restricted to it.
+    /// Whether sessions authenticate. If so, only the same identity may access the nodes they create.
     pub fn has_identity(&self) -> bool {
         self.digest.is_some() || self.sasl.is_some()
     }
 }
 
-/// Identity that sessions prove by SASL.
+/// SASL identity of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sasl {
     DigestMd5 {
@@ -80,14 +80,14 @@ pub enum Sasl {
     /// Kerberos, with the ticket of the user who runs the suite.
     #[cfg(feature = "gssapi")]
     Gssapi {
-        /// First part of the servers' principal.
+        /// Service name: the first part of the servers' principal.
         service: String,
     },
 }
 
 impl Sasl {
-    /// `name` is `USER`, `digest-md5:USER`, `gssapi` or `gssapi:SERVICE`. No error shows it, because it may contain a password by
-    /// mistake.
+    /// Parses `USER`, `digest-md5:USER`, `gssapi` or `gssapi:SERVICE`.
+    /// Errors do not contain `name`, which may include a password by mistake.
     pub fn named(
         name: &str,
         password: impl FnOnce() -> Result<Option<Secret>, Error>,
@@ -120,7 +120,7 @@ impl Sasl {
     #[cfg(not(feature = "gssapi"))]
     fn gssapi(_: &str) -> Result<Self, Error> {
         Err(Error::usage(
-            "this build has no GSSAPI (Kerberos): install libkrb5-dev and libclang-dev, and build it with \
+            "this build does not support GSSAPI (Kerberos): install libkrb5-dev and libclang-dev, then rebuild it with \
              `cargo build --release --features gssapi`",
         ))
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn sasl_identity_is_a_user_and_optionally_a_mechanism() {
+    fn sasl_identity_accepts_a_user_with_an_optional_mechanism() {
         let named = |name: &str, password: &str| {
             Sasl::named(name, || Ok(Some(Secret(password.into())))).map_err(|error| error.to_string())
         };

@@ -1,4 +1,4 @@
-//! The servers' four-letter commands: one server's reports about itself.
+//! Four-letter commands: queries to one server about its state.
 
 use std::io;
 use std::sync::OnceLock;
@@ -11,14 +11,14 @@ use tokio_rustls::TlsConnector;
 use super::tls::Tls;
 use zklockbench_core::units::harmless_lines;
 
-/// Time after which a server without an answer counts as silent.
+/// Timeout for a server's reply.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Reply of a server without a quorum to most commands.
+/// Part of a server's reply to most commands while it has no quorum.
 pub(super) const NOT_SERVING: &str = "not currently serving";
-/// Reply of a server to a command that it does not allow.
+/// Part of a server's reply to a command that its configuration does not allow.
 pub(super) const NOT_ALLOWED: &str = "not in the whitelist";
-/// Maximum length of a reply in bytes: `mntr` of a busy server is about 100 kB, and `wchc` has a line for
-/// each watch.
+/// Maximum length of a reply in bytes. A busy server's `mntr` reply is about 100 kB, and `wchc` prints a line
+/// per watch.
 fn longest(command: &str) -> usize {
     match command {
         "wchc" => 16 << 20,
@@ -26,11 +26,10 @@ fn longest(command: &str) -> usize {
         _ => 1 << 18,
     }
 }
-/// Maximum number of watches kept from a reply.
+/// Maximum number of watches read from a `wchc` reply.
 const WATCHES_KEPT: usize = 100_000;
 
-/// The reply to `mntr`: everything that a server counts. Kept as text, because the server decides how many
-/// keys there are.
+/// A server's reply to `mntr`: its counters and gauges. Kept as text, because the keys depend on the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mntr {
     text: String,
@@ -45,7 +44,7 @@ impl Mntr {
         self.text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t')).map(str::trim)
     }
 
-    /// A counter or gauge without its fraction; `None` if the server has no such key.
+    /// A counter or gauge, truncated to an integer; `None` if the server does not report the key.
     pub fn number(&self, key: &str) -> Option<i64> {
         let value = self.value(key)?;
         value.parse().ok().or_else(|| value.parse::<f64>().ok().map(|number| number as i64))
@@ -73,8 +72,8 @@ fn without_build(version: &str) -> Option<&str> {
 /// Sends `mntr` to one server.
 ///
 /// # Errors
-/// The server cannot be reached, does not answer within 2 s, does not serve (no quorum), or does not allow
-/// the command ([`io::ErrorKind::PermissionDenied`]). By default, ZooKeeper only allows `srvr`.
+/// If the server cannot be reached, does not answer within 2 s, has no quorum, or does not allow the command
+/// ([`io::ErrorKind::PermissionDenied`]). By default, ZooKeeper only allows `srvr`.
 pub async fn mntr(address: &str) -> io::Result<Mntr> {
     let answer = ask(address, "mntr", PATIENCE).await?;
     if answer.contains("zk_server_state") {
@@ -83,7 +82,7 @@ pub async fn mntr(address: &str) -> io::Result<Mntr> {
     Err(refused("mntr", &answer))
 }
 
-/// Reads the configuration of one server (`conf`), key by key.
+/// Reads one server's configuration with `conf`, as pairs of key and value.
 pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     let answer = ask(address, "conf", PATIENCE).await?;
     let pairs: Vec<_> = answer
@@ -97,7 +96,7 @@ pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     Err(refused("conf", &answer))
 }
 
-/// Reads the watches of one server (`wchc`): pairs of a session ID and a path.
+/// Reads one server's watches with `wchc`, as pairs of session ID and path.
 pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
     let answer = ask(address, "wchc", PATIENCE).await?;
     if answer.contains(NOT_ALLOWED) {
@@ -118,16 +117,16 @@ pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
     Ok(watches)
 }
 
-/// The reply to `srvr`: role and progress of one server.
+/// A server's reply to `srvr`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Srvr {
     /// `leader`, `follower`, `observer` or `standalone`.
     pub mode: String,
     /// Version without build details, if reported.
     pub version: Option<String>,
-    /// Last applied transaction. Its upper half is the epoch, which grows with each election.
+    /// zxid of the last applied transaction. Its upper half is the epoch, which grows with each election.
     pub zxid: u64,
-    /// Open connections, including the one that asks.
+    /// Number of open connections, including the one used for this query.
     pub connections: Option<u64>,
 }
 
@@ -146,7 +145,7 @@ impl Srvr {
     }
 }
 
-/// Sends `srvr` to one server; `None` if it answers that it does not serve.
+/// Sends `srvr` to one server; `None` if the server replies that it has no quorum.
 pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>> {
     let answer = ask(address, "srvr", patience).await?;
     match Srvr::parse(&answer) {
@@ -156,11 +155,11 @@ pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>>
     }
 }
 
-/// Checks that one server's process is alive (`ruok`), whether or not it serves. A server that does not allow the command
-/// answers, too.
+/// Checks that a server's process answers `ruok`, with or without a quorum. A reply that refuses the command
+/// counts as an answer.
 ///
 /// # Errors
-/// The server cannot be reached, or does not answer in time ([`io::ErrorKind::TimedOut`]).
+/// If the server cannot be reached, or does not answer in time ([`io::ErrorKind::TimedOut`]).
 pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
     let answer = ask(address, "ruok", patience).await?;
     if answer.contains("imok") || answer.contains(NOT_ALLOWED) {
@@ -170,21 +169,21 @@ pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
     }
 }
 
-/// TLS with the servers, whose TLS ports take commands only inside TLS. A process works with one ensemble.
+/// TLS settings for commands to TLS ports. A process works with only one ensemble.
 static TLS: OnceLock<Tls> = OnceLock::new();
 
-/// Sends all later commands of this process inside TLS.
+/// Sends all later commands of this process over TLS.
 pub fn speak_tls(tls: &Tls) {
     let _ = TLS.set(tls.clone());
 }
 
-/// One server's whole reply to a command, whatever it is.
+/// A server's complete reply to a command, even if the reply is a refusal.
 pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Result<String> {
     let (heard, ended) = hear(address, word, patience).await;
     ended.map(|()| heard)
 }
 
-/// What a server replied to a command within this time, and why its reply is not whole.
+/// The part of a server's reply received before the timeout, and an error if it is incomplete.
 pub(super) async fn hear(address: &str, word: &str, patience: Duration) -> (String, io::Result<()>) {
     let mut answer = Vec::new();
     let conversation = async {
@@ -196,7 +195,7 @@ pub(super) async fn hear(address: &str, word: &str, patience: Duration) -> (Stri
     };
     let silent = |_| Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}")));
     let ended = tokio::time::timeout(patience, conversation).await.unwrap_or_else(silent);
-    // Versions and settings are shown on terminals and pages, so control characters are escaped.
+    // Versions and settings are printed to terminals and reports, so escape control characters.
     (harmless_lines(String::from_utf8_lossy(&answer).into_owned()), ended)
 }
 
@@ -210,7 +209,7 @@ async fn converse(
     stream.write_all(word.as_bytes()).await?;
     let longest = longest(word);
     match stream.take(longest as u64 + 1).read_to_end(answer).await {
-        // Some servers close the connection without ending TLS before.
+        // Some servers close the connection without a TLS close_notify.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof || answer.is_empty() => Err(error),
         _ if answer.len() > longest => {
             let why = format!(
@@ -223,22 +222,22 @@ async fn converse(
     }
 }
 
-/// All commands that the suite sends, for a server's configuration (`4lw.commands.whitelist`).
+/// All commands that the suite sends, as a value of the server setting `4lw.commands.whitelist`.
 pub const WORDS: &str = "srvr,mntr,conf,ruok,wchc";
 
-/// The error for a reply that is not an answer to the command.
+/// The error for a reply that does not answer the command.
 fn refused(word: &str, answer: &str) -> io::Error {
     if answer.contains(NOT_ALLOWED) {
         let why = format!(
-            "`{word}` is not allowed there; this line in the server's zoo.cfg (in containers the variable \
-             ZOO_4LW_COMMANDS_WHITELIST) allows it: 4lw.commands.whitelist={WORDS}"
+            "the server does not allow `{word}`: add this line to its zoo.cfg (in containers, set \
+             ZOO_4LW_COMMANDS_WHITELIST): 4lw.commands.whitelist={WORDS}"
         );
         return io::Error::new(io::ErrorKind::PermissionDenied, why);
     }
     io::Error::other(if answer.contains(NOT_SERVING) {
         "the server is up, but not serving (no quorum yet)".to_owned()
     } else if answer.is_empty() {
-        format!("no answer to `{word}`: the connection was closed, as a TLS port closes it")
+        format!("no answer to `{word}`: the server closed the connection (is this a TLS port?)")
     } else {
         format!("the program that answers `{word}` is not a ZooKeeper server")
     })
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_a_remedy() {
+    fn refused_commands_name_a_remedy() {
         let whitelist = "mntr is not executed because it is not in the whitelist.";
         let message_for = |answer: &str| refused("mntr", answer).to_string();
         assert!(message_for(whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn endless_replies_fail_with_the_limit() {
+    async fn endless_replies_fail_at_the_size_limit() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let streaming = async {
@@ -304,7 +303,7 @@ mod tests {
         };
         let answer = tokio::select! {
             answer = ask(&address, "mntr", Duration::from_secs(60)) => answer,
-            () = streaming => unreachable!("it streams for ever"),
+            () = streaming => unreachable!("the stream never ends"),
         };
         let error = answer.unwrap_err();
         let expected = format!("{address} answers `mntr` with more than 4096 KiB (not a ZooKeeper server?)");

@@ -1,5 +1,5 @@
-//! Sleeps that end on time: a generator's arrivals, holds and polls are accurate to microseconds, while tokio's timers end on
-//! whole milliseconds. One kernel timer per thread is set to the end of the earliest sleep.
+//! Sleeps accurate to microseconds, for arrivals, holds and polls. Tokio's timers end on whole milliseconds.
+//! One kernel timer per thread is set to the end of the earliest sleep.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ thread_local! {
     static HERE: RefCell<Option<Rc<Alarm>>> = const { RefCell::new(None) };
 }
 
-/// The sleeps of one thread, in the order of their ends.
+/// The pending sleeps of one thread, ordered by their ends.
 pub struct Alarm {
     timer: AsyncFd<OwnedFd>,
     sleepers: RefCell<BTreeMap<(Stamp, u64), Waker>>,
     sleeps: Cell<u64>,
 }
 
-/// Keeps a thread's alarm in use until dropped.
+/// Guard of a thread's alarm; dropping it uninstalls the alarm.
 pub struct Installed {
     _ringing: Option<Task<()>>,
 }
@@ -39,7 +39,7 @@ impl Drop for Installed {
 }
 
 impl Alarm {
-    /// Makes an alarm for the sleeps on this thread. Without one, as on systems that have no such timer, sleeps end on whole
+    /// Installs an alarm for the sleeps on this thread. If the system has no such timer, sleeps end on whole
     /// milliseconds.
     pub fn install() -> Installed {
         let alarm = timer()
@@ -61,7 +61,7 @@ impl Alarm {
         Sleep { key: (until, number), alarm: self }
     }
 
-    /// Wakes sleepers whenever the timer has expired. Setting the timer again forgets that, so it need not be read.
+    /// Wakes due sleepers whenever the timer expires. The timer is never read: setting it again clears it.
     async fn ring(&self) {
         while let Ok(mut expired) = self.timer.readable().await {
             expired.clear_ready();
@@ -96,7 +96,7 @@ impl Alarm {
     }
 
     fn set(&self, until: Stamp) {
-        // A timer set to zero would be off.
+        // Zero would disarm the timer.
         let left = Duration::from_micros(until.saturating_sub(clock::now()).max(1));
         set_timer(self.timer.get_ref(), left);
     }
@@ -126,9 +126,9 @@ impl Drop for Sleep {
     }
 }
 
-#[allow(unsafe_code, reason = "tokio accepts no other type")]
+#[allow(unsafe_code, reason = "tokio deprecated its safe constructors as unsound")]
 fn registered(timer: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the descriptor is open for as long as it is owned, and nothing closes it earlier.
+    // SAFETY: `AsyncFd` owns the descriptor, which therefore stays open until it is dropped.
     Ok(unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?)
 }
 
@@ -151,7 +151,7 @@ fn set_timer(timer: &OwnedFd, left: Duration) {
     let never = Timespec { tv_sec: 0, tv_nsec: 0 };
     let Ok(left) = Timespec::try_from(left) else { return };
     let once = Itimerspec { it_interval: never, it_value: left };
-    // This fails only for an invalid time.
+    // Fails only for an invalid time.
     let _ = timerfd_settime(timer, TimerfdTimerFlags::empty(), &once);
 }
 
@@ -165,12 +165,12 @@ mod tests {
     use super::*;
     use crate::runtime;
 
-    /// Time that a sleep took beyond its length, the least of several on a busy host.
+    /// Least lateness of 20 sleeps in microseconds, to tolerate a busy host.
     fn least_lateness(length: Duration) -> u64 {
         let lateness = |()| async move {
             let due = clock::now() + clock::micros(length);
             runtime::sleep(length).await;
-            clock::now().checked_sub(due).expect("not early")
+            clock::now().checked_sub(due).expect("sleeps must not end early")
         };
         runtime::block_on(async {
             let mut least = u64::MAX;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_end_in_deadline_order_and_cancelled_ones_are_dropped() {
+    fn sleeps_end_in_deadline_order_and_are_removed_when_cancelled() {
         runtime::block_on(async {
             let ended = Rc::new(RefCell::new(Vec::new()));
             let sleeping = [30_u64, 10, 20].map(|ms| {

@@ -1,8 +1,8 @@
-//! Up-to-date reads for checks of the tree. A server may answer with outdated data, so it first has to catch up.
+//! Up-to-date reads, for checks of the tree. A server may return stale data, so it has to catch up first.
 //!
-//! A `sync` is not enough: the leader answers its own clients' syncs at once, even before it has applied a transaction that its
-//! followers were just ordered to commit. A refused write is a transaction like any other, so its answer follows everything
-//! committed before, on any server.
+//! A `sync` is not enough: the leader answers its own clients' syncs at once, possibly before it has applied
+//! a transaction that its followers were already told to commit. A refused write is ordered like any other
+//! transaction, so its reply follows everything committed before.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use zookeeper_client::{Client, Error as ClientError, Stat};
 
 use super::{Failure, Session, runtime};
 
-/// Maximum time that a session waits for its server to catch up.
+/// Timeout for a session's server to catch up.
 const CATCHES_UP: Duration = Duration::from_secs(10);
 
-/// The tree at the time when the server caught up, or later. The only way in the suite to read nodes for a check.
+/// Reads from a server that has caught up. All checks read nodes through this type.
 #[derive(Debug, Clone, Copy)]
 pub struct CaughtUp<'a>(&'a Client);
 
 impl<'a> CaughtUp<'a> {
-    /// Waits until the client's server has applied everything committed before.
+    /// Waits until the client's server has applied everything committed before this call.
     pub async fn with(client: &'a Client) -> Result<Self, ClientError> {
-        // No node has that version.
+        // No node has this version, so the write is refused.
         match client.set_data("/", &[], Some(i32::MAX)).await {
             Ok(_) | Err(ClientError::BadVersion | ClientError::NoAuth | ClientError::NoNode) => {
                 Ok(Self(client))
@@ -43,7 +43,7 @@ impl<'a> CaughtUp<'a> {
 }
 
 impl Session {
-    /// The tree for a check by the suite, as of now or later.
+    /// Waits until the session's server has caught up, for reads by a check.
     pub async fn caught_up(&self) -> Result<CaughtUp<'_>, Failure> {
         let caught_up = runtime::timeout(CATCHES_UP, CaughtUp::with(&self.0.client)).await;
         Ok(caught_up.ok_or(Failure::NoReply)??)

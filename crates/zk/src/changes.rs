@@ -1,12 +1,13 @@
-//! Classifies changes of a node's children as creates or deletes, from lists, creates and deletes.
+//! Classifies changes of a node's children as creates or deletes, from recorded lists and requests.
 //!
-//! A child watch reports a change without its kind. But sequence suffixes count creates. A list of n children whose highest
-//! number is s was therefore taken after s + 1 creates and s + 1 − n deletes. It is the list after change number 2(s + 1) − n. A
-//! watch set with that list is fired by the very next change: either the create of number s + 1, or a delete.
+//! A child watch reports that something changed, but not what. Sequence numbers count the creates: if a list
+//! has n children and highest number s, it was taken after s + 1 creates and s + 1 − n deletes. In total,
+//! these are 2(s + 1) − n changes. A watch set with that list is fired by the next change: a create or a
+//! delete.
 //!
-//! Every contender's lists are recorded here, so the kind is known as soon as any contender lists right after the change.
-//! Otherwise the requests' times may decide: a request that was answered before the other was sent came first. If that does not
-//! help, the cause is reported as unknown.
+//! All contenders record their lists here, so the kind is known once any contender lists the children right
+//! after the change. Otherwise, request times may decide: a request that was answered before the other was
+//! sent came first. If neither helps, the change is reported as mixed or unknown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,26 +19,26 @@ use zklockbench_core::ring::Ring;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildChange {
     Created,
-    /// The lowest child was deleted; in a queue lock, that is the holder's.
+    /// The lowest child was deleted: in a queue lock, the holder's node.
     LowestDeleted,
     /// Another child was deleted: a waiter left.
     OtherDeleted,
-    /// Changes of different kinds came at the same time, in unknown order.
+    /// Several changes of different kinds, in unknown order.
     Mixed,
     NobodyLooked,
 }
 
-/// Number of later changes that are searched for a list.
+/// Number of later changes searched for a recorded list.
 const SEARCH_AHEAD: i64 = 64;
 
 /// The change logs of several locks.
 pub trait ChangeLogs {
-    /// The log of the lock with that queue directory.
+    /// The log of the lock with this queue directory.
     fn at(&self, queue: &str) -> Option<&ChangeLog>;
 }
 
-/// The changes of one lock path, shared by all contenders of a process. Lock-free; a slot being overwritten
-/// is recognised by its number and skipped.
+/// The changes in one queue directory, shared by all contenders of a process. Lock-free: readers recognise a
+/// slot being overwritten by its number, and skip it.
 #[derive(Debug)]
 pub struct ChangeLog {
     lists: Latest,
@@ -48,7 +49,7 @@ pub struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// A log with capacity for that many contenders.
+    /// Creates a log sized for this number of contenders.
     pub fn new(contenders: usize) -> Self {
         let [lists, created, deleted] = [(); 3].map(|()| Latest(Ring::of(contenders * 16 + 1024)));
         Self { lists, created, deleted, ranks: Ranks::default() }
@@ -73,7 +74,7 @@ impl ChangeLog {
     /// The kind of the change that fired a watch set with that list.
     pub fn fired(&self, armed: &Arm) -> ChildChange {
         let Some(before) = armed.change_number() else { return ChildChange::NobodyLooked };
-        // Start with the change itself, then continue with later ones.
+        // Try the change itself first, then later changes.
         let later = (1..=SEARCH_AHEAD).find_map(|ahead| Some((ahead, self.lists.get(before + ahead)?)));
         let Some((ahead, (creates, lowest))) = later else { return ChildChange::NobodyLooked };
         let created = creates as i64 - armed.creates();
@@ -84,7 +85,7 @@ impl ChangeLog {
         if created == ahead { ChildChange::Created } else { self.first_by_time(armed) }
     }
 
-    /// Order of the next create and the delete of the lowest child, by their times of sending and answering.
+    /// Decides by request times whether the next create or the delete of the lowest child came first.
     fn first_by_time(&self, armed: &Arm) -> ChildChange {
         let create = self.created.get(armed.creates());
         let delete = armed.lowest.and_then(|lowest| self.deleted.get(lowest));
@@ -96,11 +97,11 @@ impl ChangeLog {
     }
 }
 
-/// Latest values by number.
+/// The latest values, indexed by number.
 #[derive(Debug)]
 struct Latest(Ring<Noted>);
 
-/// A number, and the values recorded for it.
+/// A number and the two values recorded for it.
 #[derive(Debug)]
 struct Noted([AtomicU64; 3]);
 
@@ -131,19 +132,17 @@ impl Latest {
     }
 }
 
-/// Number of changes whose waiters are counted simultaneously. For an older change, the count would restart at 1.
+/// Number of latest changes whose waiters are counted. Counts of older changes restart at 1.
 const REMEMBERED: usize = 1 << 10;
 
-/// Counts the notified waiters for each change of one lock. Shared by all contenders of a process, and
-/// lock-free.
+/// Counts the notified waiters for each change of one lock. Shared by all contenders of a process; lock-free.
 ///
-/// Ranks follow the order in which waiters run, which is the order of arrival within one generator thread. If
-/// several threads are notified simultaneously, their order of arrival is unknown, and ranks follow the order
-/// of counting.
+/// Ranks follow the order in which waiters run. Within one generator thread, this is the order of arrival.
+/// Across threads, the order of arrival is unknown.
 #[derive(Debug)]
 pub struct Ranks {
     releases: AtomicU64,
-    /// Lower half of a change's key, with the number of waiters notified of it.
+    /// Lower half of a change's key, and the number of waiters notified of that change.
     heard: Ring<AtomicU64>,
 }
 
@@ -158,7 +157,7 @@ impl Ranks {
         self.releases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Rank of a waiter among those notified of the same change, from 1.
+    /// Rank (from 1) of a waiter among all waiters notified of the same change.
     pub fn next(&self, notification: &Notification) -> u32 {
         let key = self.key(notification);
         let changed = u64::from(key as u32) << 32;
@@ -168,8 +167,7 @@ impl Ranks {
         add_one(before.unwrap_or_else(|heard| heard)) as u32
     }
 
-    /// Key shared by all waiters of a change: an outdated list, a deleted node or, if neither has a number,
-    /// the latest release.
+    /// Key shared by all waiters of a change: number of the list or deleted node, else of the latest release.
     fn key(&self, notification: &Notification) -> u64 {
         let number = match notification.kind {
             EventKind::ChildrenChanged => notification.armed.as_ref().and_then(Arm::change_number),
@@ -229,7 +227,11 @@ mod tests {
         let log = log_of(&[&[4, 5]]);
         log.deleted("/lock/n-0000000003", 10, 20);
         log.created(5, 19, 30);
-        assert_eq!(log.fired(&armed), ChildChange::Mixed, "they overlapped: nothing is claimed");
+        assert_eq!(
+            log.fired(&armed),
+            ChildChange::Mixed,
+            "the requests overlapped, so their order is unknown"
+        );
     }
 
     #[test]
@@ -261,6 +263,6 @@ mod tests {
         ranks.released();
         assert_eq!([node(), node(), node()], [1, 2, 3]);
         (0..REMEMBERED).for_each(|_| ranks.released());
-        assert_eq!([node(), node()], [1, 2], "another release begins again, even in the same slot");
+        assert_eq!([node(), node()], [1, 2], "a new release restarts the count, even in a reused slot");
     }
 }

@@ -10,11 +10,10 @@ use super::session::Session;
 use super::whose::{self, Password, SessionKey};
 use super::{Failure, runtime};
 
-/// Maximum length of a server's reply in bytes. The longest reply in a run is a list of children with names
-/// of about 60 bytes. This limit allows 250,000 contenders in one queue. Java clients accept 1 MiB unless
-/// `jute.maxbuffer` is larger.
+/// Maximum length of a server's reply in bytes: enough to list a queue of 250,000 contenders with names of 60
+/// bytes. Java clients accept 1 MiB by default (`jute.maxbuffer`).
 const LONGEST_FRAME: usize = 16 << 20;
-/// Time after which an attempt to expire a session is repeated.
+/// Delay before another attempt to expire a session.
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]
@@ -25,7 +24,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The servers of the connect string, and its chroot with the slash; the chroot may be empty.
+    /// Splits the connect string into its servers and its chroot, which starts with `/` or is empty.
     pub fn parts(&self) -> (&str, &str) {
         self.connect.split_at(self.connect.find('/').unwrap_or(self.connect.len()))
     }
@@ -35,7 +34,7 @@ impl Target {
         Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
     }
 
-    /// The same chroot through proxies, each of which forwards to the server at its position.
+    /// The same chroot through proxies, where proxy i forwards to server i.
     pub fn through(&self, proxies: &str, servers: &[String]) -> Self {
         let proxied: Vec<&str> = proxies.split(',').collect();
         let tls = self.access.tls.as_ref().map(|tls| tls.behind(&proxied, servers));
@@ -43,9 +42,9 @@ impl Target {
         Self { access: Access { tls, ..on.access }, ..on }
     }
 
-    /// Opens a session on the server at that position of the connect string (modulo the number of servers), if that
-    /// server serves. Other clients choose at random, which rarely spreads ten contenders evenly. Sessions on the
-    /// leader are served sooner, so trials of the same lock would differ by chance alone.
+    /// Opens a session, trying first the server at this position (modulo the number of servers). A random
+    /// choice rarely spreads ten contenders evenly, and sessions on the leader are served sooner. Trials of
+    /// the same lock would then differ by chance.
     pub async fn open_at(
         &self,
         position: usize,
@@ -88,13 +87,14 @@ impl Target {
         Ok(Session::new(client, observed, self.access.has_identity()))
     }
 
-    /// Expires a session from outside: another connection takes it over and closes it. Returns when a server has
-    /// confirmed the end: it answered the close, or the session no longer exists.
+    /// Expires a session from another connection, which takes the session over and closes it. Returns once a
+    /// server confirms that the session has ended.
     ///
-    /// Source: the tests of Java's Curator and of Python's kazoo expire sessions this way.
+    /// The tests of Curator (Java) and kazoo (Python) expire sessions in the same way.
     ///
-    /// # Errors [`Failure`] if no server confirmed the end within the deadline, or if the password is unknown. The
-    /// session may be over anyway.
+    /// # Errors
+    /// If no server confirms the end before the deadline, or the password is unknown. The session may have
+    /// ended anyway.
     pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
         if key.password == Password::NotTold {
             return Err(Failure::Refused(format!(
@@ -103,14 +103,14 @@ impl Target {
             )));
         }
         let expiring = async {
-            // Set after the session's own client reconnected and broke our connection. A later refusal may then be due to our own
-            // close, which looks the same as a wrong password.
+            // Set when a connection breaks, e.g. because the session's own client reconnected. The close may
+            // have taken effect, and servers answer a closed session like a wrong password.
             let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());
                 let ended = connector.end_session(self.access.tls.is_some(), &self.connect).await;
                 match ended.map_err(Failure::from) {
-                    // Servers answer a wrong password like a session that is over.
+                    // Servers answer a wrong password as if the session were over.
                     Err(Failure::SessionExpired) if key.password == Password::Told && !may_be_closed => {
                         return Err(Failure::Refused(format!(
                             "the servers refuse session 0x{:x}: it had already ended, or its password is \
@@ -119,7 +119,7 @@ impl Target {
                         )));
                     }
                     Ok(()) | Err(Failure::SessionExpired) => return Ok(()),
-                    // Servers may be electing.
+                    // The servers may be electing a leader.
                     Err(Failure::NotConnected(_)) => runtime::sleep(TRIES_AGAIN).await,
                     Err(Failure::ConnectionLoss) => {
                         may_be_closed = true;
@@ -133,7 +133,7 @@ impl Target {
         expired.unwrap_or_else(|| Err(Failure::NotConnected(format!("not closed within {deadline:?}"))))
     }
 
-    /// Opens a plain client, for work that is not measured.
+    /// Opens a plain client, for requests that are not measured.
     pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
         self.connected(self.connector(), session_timeout).await
     }
@@ -201,7 +201,7 @@ mod tests {
             listener.set_nonblocking(true).unwrap();
         }
         for position in 0..6 {
-            // No server answers, and the deadline passes before another is tried.
+            // No server answers, and the deadline passes before the client tries another.
             let opened = target.open_at(position, timeout, deadline, Observed::by_nobody()).await;
             assert!(opened.is_err());
             let tried = listeners.iter().map(|listener| listener.accept().is_ok()).collect::<Vec<_>>();
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// Failure of a session whose server grants it and answers the first SASL token with this error and token.
+    /// Failure of a session whose server answers the first SASL token with `error` and `token`.
     async fn sasl_failure(error: i32, token: Option<&[u8]>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let sasl = Sasl::DigestMd5 { user: "bench".into(), password: Secret::from("hunter2".to_owned()) };

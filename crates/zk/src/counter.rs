@@ -1,9 +1,9 @@
-//! The counter that numbers a directory's sequential children, and its end.
+//! The counter that numbers a directory's sequential children, and its limit.
 //!
-//! It is the directory's child version, a signed 32-bit number that does not wrap. `DataTree.createNode`
-//! stores only larger values, so the counter stays at 2^31 - 1, and every later node gets that number. Nodes
-//! created while another create is in progress get negative numbers, because `PrepRequestProcessor`
-//! increments the outstanding value without such a check.
+//! The counter is the directory's child version, a signed 32-bit number. `DataTree.createNode` stores only
+//! larger values, so the counter stays at 2^31 - 1 and every later node gets this number. A node created
+//! while another create is in progress gets a negative number, because `PrepRequestProcessor` increments the
+//! pending value without this check.
 
 /// Final value of the counter.
 pub const END: i64 = i32::MAX as i64;
@@ -18,8 +18,8 @@ pub fn is_unique(number: i64) -> bool {
 
 /// Number of the next sequential child.
 ///
-/// Clients see a different child version from the one that servers store: twice the creates minus the
-/// children, in 32 bits (`DataNode.copyStat`).
+/// The child version in a stat differs from the stored counter: it is twice the creates minus the children,
+/// in 32 bits (`DataNode.copyStat`).
 pub fn next_number(cversion: i32, children: i32) -> i64 {
     i64::from(cversion.wrapping_add(children).cast_unsigned() / 2)
 }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn next_number_handles_negative_child_versions_near_the_end() {
-        // Observed on 3.8.0 and 3.9.4: before, and after three children.
+        // Observed on 3.8.0 and 3.9.4, before and after creating three children.
         assert_eq!((next_number(-6, 0), next_number(-5, 3)), (END - 2, END));
     }
 

@@ -1,4 +1,4 @@
-//! Directories of locks and their counters, read on behalf of the suite.
+//! Reads lock directories and their counters.
 
 use std::time::Duration;
 

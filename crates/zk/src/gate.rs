@@ -1,9 +1,9 @@
 //! A gate in front of all work of one contender, which can pause or kill the contender.
 //!
-//! A contender consists of its own loop and everything that it started, above all its session's task, which sends the
-//! heartbeats. Behind a shut gate none of them runs, as in a stopped process or during a long garbage collection. The
-//! servers receive nothing and expire the session, and the contender is not notified until the gate opens. When a
-//! session's tasks are killed, they close the connection without notice, as a killed process does.
+//! A contender is its own loop and every task it started, including its session's task, which sends the
+//! heartbeats. None of them runs behind a shut gate, as in a stopped process or during a long garbage
+//! collection. The servers receive nothing and expire the session; the contender is notified only after the
+//! gate opens. Killing a session's tasks closes the connection without notice, like killing a process.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use super::runtime::Task;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 
-/// A gate, as seen by its operator.
+/// A gate in front of one contender's work.
 #[derive(Debug, Default)]
 pub struct Gate {
     shut: AtomicUsize,
@@ -61,7 +61,7 @@ impl Gate {
             self.shut.fetch_sub(1, Ordering::SeqCst);
             return;
         }
-        // The time is stored before anything behind the gate resumes and reads it.
+        // Store the time first, because work behind the gate reads it after resuming.
         self.opened_at.store(clock::now(), Ordering::SeqCst);
         self.opened.fetch_add(1, Ordering::SeqCst);
         self.moved(Movement::Opened);
@@ -71,8 +71,8 @@ impl Gate {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Makes something else (e.g. a separate process) pause together with the gate; replaces an earlier
-    /// follower.
+    /// Calls `follower` whenever the gate shuts or opens, e.g. to pause a separate process. Replaces any
+    /// earlier follower.
     pub fn follow(&self, follower: Arc<dyn Fn(Movement) + Send + Sync>) {
         *locked(&self.follower) = Some(Follower(follower));
     }
@@ -94,12 +94,12 @@ impl Gate {
         if opened < at { 0 } else { opened.saturating_sub(self.shut_at.load(Ordering::SeqCst)) }
     }
 
-    /// Number of polls behind the gate.
+    /// Number of polls that passed the gate.
     pub fn times_passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
     }
 
-    /// Whether to wait; if so, the waker is kept until the gate opens.
+    /// Whether the gate is shut. If so, keeps the waker until the gate opens.
     fn holds_up(&self, waker: &Waker) -> bool {
         if !self.is_shut() {
             // All work behind a gate runs on one thread, so there is no other writer.
@@ -111,7 +111,7 @@ impl Gate {
             waiting.push(waker.clone());
         }
         drop(waiting);
-        // If the gate opened meanwhile, it missed this waker.
+        // The gate may have opened before the waker was stored.
         self.is_shut()
     }
 
@@ -120,7 +120,7 @@ impl Gate {
     }
 }
 
-/// Keeps gates shut during its lifetime. Gates that others shut, too, stay shut for them.
+/// Guard that keeps gates shut until dropped. A gate opens when its last guard is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it opens the gates"]
 pub struct Shut(Vec<Arc<Gate>>);
@@ -139,16 +139,16 @@ impl Drop for Shut {
     }
 }
 
-/// Everything that runs behind one gate, on the gate's thread.
+/// All work behind one gate, on the gate's thread.
 #[derive(Clone, Default)]
 pub struct TaskScope(Rc<ScopeState>);
 
 #[derive(Default)]
 struct ScopeState {
     gate: Arc<Gate>,
-    /// Tasks of sessions, which outlive their contender until they are closed.
+    /// Tasks of sessions, which outlive the contender until their sessions are closed.
     tasks: Tasks,
-    /// Tasks that the contender's lock started, which are useless without it.
+    /// Background tasks of the contender's lock, which end with the contender.
     detached: Tasks,
 }
 
@@ -168,28 +168,28 @@ impl TaskScope {
         HERE.with_borrow(Clone::clone)
     }
 
-    /// Puts work behind the gate, including everything that it will start.
+    /// Puts work and every task it starts behind the gate.
     pub fn around<F: Future>(&self, work: F) -> GatedWork<F> {
         GatedWork { scope: self.clone(), work: Box::pin(work) }
     }
 
-    /// Keeps a session's task that was started behind the gate.
+    /// Registers a session's task that was started behind the gate.
     pub(super) fn keep(&self, task: Task<()>) {
         add(&self.0.tasks, task);
     }
 
-    /// Keeps a background task of a contender's lock.
+    /// Registers a background task of the contender's lock.
     pub(super) fn keep_detached(&self, task: Task<()>) {
         add(&self.0.detached, task);
     }
 
-    /// Kills all tasks that were started behind the gate, wherever they are.
+    /// Kills all tasks that were started behind the gate.
     pub fn kill(&self) {
         self.end_detached();
         drop(take(&self.0.tasks));
     }
 
-    /// Ends the background tasks of an abandoned lock, which would keep its session from closing.
+    /// Ends the background tasks of an abandoned lock, so that its session can close.
     pub fn end_detached(&self) {
         drop(take(&self.0.detached));
     }
@@ -206,7 +206,7 @@ fn add(tasks: &Tasks, task: Task<()>) {
     tasks.push(task);
 }
 
-/// Tasks are dropped outside the borrow, because a task that ends may start another.
+/// Takes the tasks out, to drop them outside the borrow: a task that ends may start another.
 fn take(tasks: &Tasks) -> Vec<Task<()>> {
     std::mem::take(&mut *tasks.borrow_mut())
 }
@@ -260,7 +260,7 @@ mod tests {
             let before = counted.get();
             runtime::sleep(Duration::from_millis(30)).await;
             assert_eq!(counted.get(), before);
-            // And opened, from any thread
+            // And is then opened from another thread
             std::thread::spawn(move || drop(shut)).join().unwrap();
             while counted.get() == before {
                 runtime::yield_now().await;
@@ -299,7 +299,7 @@ mod tests {
         let scope = TaskScope::behind(Arc::clone(&gate));
         runtime::block_on(async {
             let counted = Rc::new(Cell::new(0));
-            // Given a detached task without a waiter
+            // Given a detached task that is not awaited
             scope.around(async { runtime::spawn_detached(counting(Rc::clone(&counted))) }).await;
             while counted.get() < 3 {
                 runtime::yield_now().await;
@@ -322,13 +322,17 @@ mod tests {
     }
 
     #[test]
-    fn gate_shut_twice_opens_after_both_have_opened_it() {
+    fn gate_shut_twice_opens_when_the_second_guard_is_dropped() {
         let gate = Arc::new(Gate::default());
         let [one, other] = [Shut::these([&gate]), Shut::these([&gate])];
         let is_open = || !gate.holds_up(Waker::noop());
         drop(one);
         assert!(!is_open());
-        assert_eq!((gate.times_opened(), gate.shut_since(0)), (0, 0), "it has not been opened");
+        assert_eq!(
+            (gate.times_opened(), gate.shut_since(0)),
+            (0, 0),
+            "the other guard still keeps the gate shut"
+        );
         drop(other);
         assert!(is_open());
         assert_eq!(gate.times_opened(), 1);

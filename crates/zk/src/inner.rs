@@ -1,5 +1,4 @@
-//! State shared by a session and its watches: the client, the counters, and how far into the ensemble's order
-//! of transactions the session has seen.
+//! State shared by a session and its watches: client, counters, and the latest transaction observed.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -35,7 +34,7 @@ pub struct Observed {
     pub pulse: Pulse,
     pub last_reply: Arc<AtomicU64>,
     pub changes: Option<Arc<dyn ChangeLogs>>,
-    /// Rate limiter that the requests are paid to, if there is one.
+    /// Rate limiter for the requests, if any.
     pub throttle: Option<Arc<Throttle>>,
     /// Every request in the order of sending, for the conformance tests.
     pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
@@ -48,8 +47,7 @@ thread_local! {
 }
 
 impl Observed {
-    /// Destination for a session without metrics. All such sessions of a thread share one recorder, because each takes
-    /// megabytes.
+    /// Destination for sessions without metrics, shared per thread because a recorder takes megabytes.
     pub fn by_nobody() -> Self {
         Self {
             recorder: UNREAD.with(Rc::clone),
@@ -82,14 +80,14 @@ pub(super) struct Inner {
     pub(super) notifications: RefCell<Vec<Notification>>,
     pub(super) wakers: RefCell<Vec<Arc<StampWaker>>>,
     pub(super) lag_us: Cell<u64>,
-    /// Time spent in requests since the last `take`, including the lag and overslept time.
+    /// Time spent in requests since the last `take`, including dispatch lag and overslept time.
     pub(super) busy_us: Cell<u64>,
     /// Requests sent since the last `take`.
     pub(super) requests: Cell<u64>,
     pub(super) news: News,
-    /// Node of the last requested deletion; empty for none.
+    /// Path of the last node whose deletion was requested; empty if none.
     pub(super) deleted: RefCell<String>,
-    /// Session of another program that this one represents, if that program takes the locks.
+    /// Session of another program that this session represents, if that program takes the locks.
     pub(super) foreign: Option<Arc<dyn ForeignSession>>,
 }
 
@@ -107,7 +105,7 @@ impl Inner {
             .unwrap_or_else(|| StampWaker::new(Some(Arc::clone(&self.observed.pulse))))
     }
 
-    /// Keeps a waker for the next request, unless the library still holds it and could wake it late.
+    /// Keeps a waker for the next request unless the library still holds it and could wake it late.
     pub(super) fn return_waker(&self, waker: Arc<StampWaker>) {
         if Arc::strong_count(&waker) == 1 {
             waker.reset();
@@ -115,7 +113,7 @@ impl Inner {
         }
     }
 
-    /// Records the end of a request: its message, the reply's size, and the times until its arrival and until now.
+    /// Records the end of a request: its message, the reply's size, the latency and the dispatch lag.
     pub(super) fn ended(&self, sent: Begun, arrived: Option<Stamp>, message: MessageKind, bytes: u64) {
         let now = clock::now();
         let arrived = arrived.unwrap_or(now);
@@ -123,7 +121,7 @@ impl Inner {
         if is_answered {
             self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
         }
-        // For an exists of an absent node, the server answers NoNode, which is not a failure.
+        // The server answers an exists of an absent node with NoNode. The reply does not count as a success.
         let is_absent =
             matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
         let succeeded = matches!(message, MessageKind::Reply(_)) && !is_absent;
@@ -140,7 +138,7 @@ impl Inner {
         });
     }
 
-    /// Records an observation that is true as of the reply that was just received.
+    /// Records an observation dated by the reply just received.
     pub(super) fn learn_of_reply(&self) {
         self.news.learn(self.client.last_reply_zxid());
     }
@@ -160,18 +158,18 @@ impl Inner {
         deleted.push_str(path);
     }
 
-    /// The change log of the lock with that queue directory.
+    /// The change log of the lock with this queue directory.
     fn log_at(&self, queue: &str) -> Option<&ChangeLog> {
         self.observed.changes.as_ref()?.at(queue)
     }
 
-    /// The change log of the lock with that queue node.
+    /// The change log of the lock whose queue contains this node.
     pub(super) fn log_of(&self, node: &str) -> Option<&ChangeLog> {
         let (lock, _) = node.rsplit_once('/')?;
         self.log_at(lock)
     }
 
-    /// Counts a notification and keeps it until its cause is determined.
+    /// Counts a notification, and keeps it for `take_notifications`.
     pub(super) fn deliver(&self, mut notification: Notification) {
         if notification.kind == EventKind::SessionOver {
             return;
@@ -215,52 +213,53 @@ impl Inner {
         }
     }
 
-    /// The server keeps one watch for each path and kind in a session, so setting it again replaces the
-    /// earlier one. There will be one notification, which must be counted once.
+    /// The server keeps one watch per session, path and kind, so a new watch replaces the earlier one. Their
+    /// single notification must be counted once.
     pub(super) fn supersede(&self, fresh: &Armed) {
         self.reap();
         self.parked.borrow_mut().retain(|old| old.path != fresh.path || old.child != fresh.child);
     }
 }
 
-/// Progress of a session in the ensemble's order of transactions since it was last reset, as proved by its replies.
+/// A session's progress in the ensemble's order of transactions since the last reset, as shown by its
+/// replies.
 ///
-/// A server applies all transactions in order, so a session that saw a trace of one has seen the effects of all before it. A
-/// reply's header contains the last transaction that the server had applied when it read: servers read nothing while they apply
-/// one. A stat contains the last change of the data shown, which is no later; it is preferred where there is one.
+/// A server applies transactions in order, so a session that observed one has observed all earlier ones. A
+/// reply's header has the last transaction that the server had applied at the read. A stat has the last
+/// change of the returned data, which may be earlier. Where a reply has a stat, the stat is preferred.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// Latest transaction of which a trace was seen.
+    /// Latest transaction observed.
     zxid: Cell<i64>,
     last: RefCell<Last>,
 }
 
 #[derive(Debug, Default)]
 enum Last {
-    /// Nothing was received in this session.
+    /// Nothing was received since the reset.
     #[default]
     Nothing,
     Told,
-    /// An event of a server before 3.9, which does not report its transaction.
+    /// An event without its transaction, from a server before 3.9.
     Event(Rc<str>, EventKind, i64),
     /// An observation of unknown date, e.g. the end of the session.
     Undated,
 }
 
-/// An event without its transaction that was the session's last observation. The servers' logs have the transaction:
-/// watches fire once, so it was the first of its kind after the watch was set.
+/// The session's last observation, if it was an event without its transaction. The servers' logs have the
+/// transaction: a watch fires once, so it was the first of its kind after the watch was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undated {
     pub kind: EventKind,
     pub path: Rc<str>,
     /// Latest transaction known to the session when the read that set the watch was answered.
     pub after: i64,
-    /// Highest zxid the session has seen any sign of.
+    /// Highest zxid that the session has observed.
     pub seen: i64,
 }
 
 impl News {
-    /// Records an observation that is true as of that transaction.
+    /// Records an observation as of this transaction.
     pub(super) fn learn(&self, zxid: i64) {
         if zxid > 0 {
             self.raise(zxid);
@@ -270,7 +269,7 @@ impl News {
         }
     }
 
-    /// Records an event of a watch that was set when transaction `after` was known.
+    /// Records an event of a watch that was set when `after` was the latest known transaction.
     pub(super) fn hear(&self, notification: &Notification, after: i64) {
         self.learn(notification.zxid);
         if notification.zxid <= 0 && notification.kind != EventKind::SessionOver {
@@ -278,7 +277,7 @@ impl News {
         }
     }
 
-    /// Records a trace of a transaction, which by itself decides nothing.
+    /// Raises the latest observed transaction without dating the last observation.
     pub(super) fn raise(&self, zxid: i64) {
         self.zxid.set(self.zxid.get().max(zxid));
     }
@@ -293,12 +292,12 @@ impl News {
         self.last.replace(Last::Nothing);
     }
 
-    /// Latest transaction of which a trace was seen; 0 for none.
+    /// Latest transaction observed; 0 if none.
     fn seen(&self) -> i64 {
         self.zxid.get()
     }
 
-    /// Transaction as of which the last observation is true; `None` if unknown.
+    /// Transaction that dates the last observation; `None` if unknown.
     pub(super) fn zxid(&self) -> Option<i64> {
         Some(self.seen()).filter(|zxid| matches!(*self.last.borrow(), Last::Told) && *zxid > 0)
     }
@@ -320,7 +319,7 @@ impl News {
 
 /// A handle to an armed watch.
 ///
-/// Dropping it leaves the watch armed, as in Java clients: its notification is still counted on arrival.
+/// Dropping the handle leaves the watch armed, as in Java clients: its notification is counted on arrival.
 pub struct Watch {
     armed: Option<Armed>,
     session: Rc<Inner>,
@@ -345,7 +344,7 @@ impl Watch {
         self.armed = None;
         let kind = notification.kind;
         self.session.news.hear(&notification, self.after);
-        // The contender's own lag on the way to the lock starts here.
+        // The contender's lag counts from this notification.
         let now = clock::now();
         let lag = now.saturating_sub(notification.at);
         self.session.lag_us.set(lag);
@@ -361,8 +360,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // The watch stays armed on the server. It must not be polled here: its owner may be ending, and the
-        // client library's watch panics when polled after the session's own task.
+        // The watch stays armed on the server. Do not poll it here: its owner may be ending, and the client
+        // library's watch panics when polled after the session's task has ended.
         if let Some(armed) = self.armed.take() {
             self.session.parked.borrow_mut().push(armed);
         }
@@ -378,7 +377,7 @@ mod tests {
         let news = News::default();
         assert_eq!(news.zxid(), None);
         news.raise(9);
-        assert_eq!(news.zxid(), None, "a trace on the way decides nothing");
+        assert_eq!(news.zxid(), None, "`raise` does not date the last observation");
         news.learn(5);
         assert_eq!(news.zxid(), Some(9));
         news.learn_undated();
@@ -386,7 +385,7 @@ mod tests {
         news.learn(12);
         assert_eq!(news.zxid(), Some(12));
         news.learn(-1);
-        assert_eq!(news.zxid(), None, "an event of a server before 3.9 says -1");
+        assert_eq!(news.zxid(), None, "servers before 3.9 report -1 for events");
         news.forget();
         news.raise(3);
         assert_eq!(news.zxid(), None);

@@ -1,13 +1,13 @@
-//! Keeps a server from stalling on a request.
+//! Periodic reads that keep a server from stalling on a request.
 //!
-//! ZooKeeper 3.6.0 to 3.6.3, 3.7.0, 3.7.1 and 3.8.0 can leave a request unprocessed until the next one reaches that server. The
-//! processing thread checks its queues, and then sleeps without another check once it holds the monitor through which the next
-//! request would wake it (ZOOKEEPER-4537). If every contender waits for one lock, there is no next request, and all stall until
-//! some session's heartbeat. The suite's own servers therefore get a small read every [`EVERY`]; external ones get no unrequested
-//! load.
+//! ZooKeeper 3.6.0 to 3.6.3, 3.7.0, 3.7.1 and 3.8.0 can leave a request unprocessed until the next request
+//! reaches that server (ZOOKEEPER-4537). The processing thread checks its queues before it takes the monitor,
+//! and then sleeps without checking again. If every contender waits for one lock, no request follows, and all
+//! stall until some session's heartbeat. The suite's own servers therefore get a small read every [`EVERY`];
+//! external servers get no extra load.
 //!
-//! A server that does not answer is read again until it does, with a new session if needed. The longest time without a read is
-//! reported, because the server was not kept awake during it.
+//! An unanswered read is retried, with a new session if needed. The longest time without an answered read is
+//! reported, because the server was not kept awake meanwhile.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use super::session::close;
 use super::{Failure, runtime};
 use zklockbench_core::clock::{self, Stamp};
 
-/// Maximum time that a run's request may be left unprocessed.
+/// Interval of the reads, which limits how long a request can stay unprocessed.
 pub const EVERY: Duration = Duration::from_millis(20);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
-/// A node that every server has, and that is not above any lock.
+/// A node that exists on every server and is not above any lock.
 const NODE: &str = "/zookeeper";
 
 pub fn is_needed(version: &str) -> bool {
@@ -37,17 +37,16 @@ pub fn is_needed(version: &str) -> bool {
     }
 }
 
-/// The gaps in keeping a server awake.
+/// The longest gap between reads from one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
-    /// Address of the server, `host:port`.
+    /// Address of the server, as `host:port`.
     pub server: String,
-    /// Longest time between two answered reads, in microseconds, including the start and the end of the
-    /// period.
+    /// Longest time between two answered reads in microseconds, including the ends of the period.
     pub longest_us: u64,
 }
 
-/// Sends reads to the target's only server at an interval until stopped.
+/// Reads from the target's only server at an interval until stopped.
 pub async fn keep_awake(server: Target, every: Duration, stop: CancellationToken) -> Unread {
     let mut answered = Answered { last: clock::now(), longest: 0 };
     let mut client = None;

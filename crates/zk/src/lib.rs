@@ -1,4 +1,4 @@
-//! The only interface to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
+//! The suite's only interface to ZooKeeper: metered sessions, watches timestamped on arrival, typed failures.
 
 mod access;
 pub mod admin;
@@ -54,16 +54,16 @@ pub enum Failure {
     /// The servers do not accept the session's identity.
     #[error("{0}")]
     NotAuthenticated(String),
-    /// Another negative answer of the server.
+    /// Any other error from the server.
     #[error("refused: {0}")]
     Refused(String),
-    /// The connection broke while the request was in flight: it may have taken effect.
+    /// The connection broke while the request was in flight; the request may have taken effect.
     #[error("connection loss")]
     ConnectionLoss,
-    /// The server announced a reply beyond the size limit, and the connection was closed: the request may
-    /// have taken effect.
+    /// The server announced a reply beyond the size limit, so the connection was closed. The request may have
+    /// taken effect.
     #[error(
-        "the server announced a reply of {length} bytes, and more than {} MiB are not read (Java clients: jute.maxbuffer)",
+        "the server announced a reply of {length} bytes, over the limit of {} MiB (in Java clients: jute.maxbuffer)",
         .limit >> 20
     )]
     ReplyTooLong {
@@ -71,14 +71,14 @@ pub enum Failure {
         length: usize,
         limit: usize,
     },
-    /// The server broke the protocol, and the connection was closed: the request may have taken effect.
+    /// The server broke the protocol, so the connection was closed. The request may have taken effect.
     #[error("{0}")]
     Protocol(String),
-    /// No reply within the request's own deadline: it may have taken effect. The client library lets requests
-    /// wait for a reconnect as long as the session may live, which can be too long.
+    /// No reply before the request's own deadline; the request may have taken effect. The client library
+    /// itself would wait for a reconnect until the session expires.
     #[error("no reply")]
     NoReply,
-    /// The session is over; its ephemeral nodes are gone or about to go.
+    /// The session is over; its ephemeral nodes are deleted or about to be deleted.
     #[error("session expired")]
     SessionExpired,
     /// The client could not connect or its session was closed.
@@ -90,7 +90,7 @@ pub enum Failure {
     /// Numbers of new nodes in this directory are no longer unique; see [`counter`].
     #[error("the sequence counter of {0} is used up: use a fresh lock directory")]
     CounterUsedUp(String),
-    /// The driver that had the session failed or was killed.
+    /// The driver that owned the session failed or was killed.
     #[error("{0}")]
     DriverEnded(String),
     /// The driver cannot determine whether the request took effect.
@@ -148,7 +148,7 @@ impl Failure {
     }
 }
 
-/// The four characters that were read as a length, if they are text.
+/// The length's four bytes as text, if they are printable: another protocol's greeting.
 fn text_in(length: usize) -> Option<String> {
     let bytes = u32::try_from(length).ok()?.to_be_bytes();
     bytes.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(&bytes).into_owned())
@@ -176,8 +176,8 @@ impl From<ClientError> for Failure {
             ClientError::Misconduct { .. } | ClientError::UnmarshalError { .. } => {
                 Self::Protocol(error.to_string())
             }
-            // Resets and read timeouts arrive as `Custom`. Without an answer of the server, the request may
-            // have taken effect, so the error counts as a lost connection.
+            // Resets and read timeouts arrive as `Custom`. Without an answer, the request may have taken
+            // effect, so the error counts as a lost connection.
             ClientError::ConnectionLoss | ClientError::Custom(_) | ClientError::UnexpectedError(_) => {
                 Self::ConnectionLoss
             }
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_in_place_of_a_length_is_not_taken_for_a_long_reply() {
+    fn text_in_place_of_a_length_is_reported_as_another_protocol() {
         let answer =
             |length| Failure::from(ClientError::FrameTooLong { length, limit: 16 << 20 }).to_string();
         let http = usize::try_from(u32::from_be_bytes(*b"HTTP")).unwrap();

@@ -1,5 +1,4 @@
-//! The last messages of a contender, which explain a violation. They are recorded without an allocation, and only read when an
-//! overlap was found.
+//! The last messages of a contender, kept to explain violations and read only after an overlap.
 
 use std::sync::Mutex;
 
@@ -17,7 +16,7 @@ const NAME: usize = 22;
 pub enum MessageKind {
     Request(RequestKind),
     Reply(RequestKind),
-    /// A reply with an error of the server.
+    /// A reply with an error from the server.
     Refusal(RequestKind, &'static str),
     /// A request that ended without a reply.
     NoReply(RequestKind, &'static str),
@@ -26,7 +25,7 @@ pub enum MessageKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// Number among the contender's messages.
+    /// Sequence number among the contender's messages.
     pub number: u64,
     pub at: Stamp,
     pub kind: MessageKind,
@@ -34,13 +33,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// End of the path of the node that the message is about; empty if it has none.
+    /// Name of the node, cut to its last 22 bytes; empty if the message has none.
     pub fn name(&self) -> &str {
         str::from_utf8(&self.name.bytes[..self.name.length.into()]).unwrap_or_default()
     }
 }
 
-/// Last component of a path, or the end of a longer one.
+/// Last component of a path, cut to its last `NAME` bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct NodeName {
     bytes: [u8; NAME],
@@ -62,7 +61,7 @@ impl NodeName {
     }
 }
 
-/// A ring of the last messages of a contender, across all its sessions. Other threads read it.
+/// Ring buffer of a contender's last messages across all its sessions, readable from other threads.
 #[derive(Debug, Default)]
 pub struct Messages(Mutex<Latest>);
 
@@ -89,7 +88,7 @@ impl Messages {
         *number += 1;
     }
 
-    /// The kept messages, in any order.
+    /// The kept messages, in no particular order.
     pub fn latest(&self) -> Vec<Message> {
         locked(&self.0).all.clone()
     }
@@ -129,6 +128,6 @@ mod tests {
             name("/_c_5f0c1f2e-9e0e-4b8f-b7a3-2f9a1c2d3e4f-lock-0000000012"),
             "1c2d3e4f-lock-0000000012"[2..]
         );
-        assert_eq!(name("/äöüäöüäöüäöüx"), "üäöüäöüäöüx", "no half letter");
+        assert_eq!(name("/äöüäöüäöüäöüx"), "üäöüäöüäöüx", "multi-byte characters are not split");
     }
 }

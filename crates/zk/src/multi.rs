@@ -1,5 +1,4 @@
-//! Several writes in one transaction; and a check that an ensemble's replies to them contain what locks that
-//! join by count rely on.
+//! Several writes in one transaction, and a check of the counts in the replies, on which some locks rely.
 
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, MultiWriteResult, Stat};
 
@@ -17,7 +16,7 @@ pub enum Op<'a> {
 
 impl Op<'_> {
     fn bytes(&self, owned: bool) -> u64 {
-        // A request's own frame and header, 12 bytes, are those of the multi.
+        // Without the frame and header (12 bytes), which only the multi has.
         match self {
             Self::Join { path, data } => wire::create(path, data, owned) - 12,
             Self::Delete(path) => wire::delete(path) - 12,
@@ -39,7 +38,7 @@ impl std::fmt::Display for Op<'_> {
 impl Session {
     /// Applies all writes in one transaction, or none of them. Returns the created nodes in order.
     ///
-    /// If an operation fails, the multi fails with its error; the operation is not reported.
+    /// If an operation fails, the multi fails with the same error, without naming the operation.
     pub fn multi<'a>(
         &'a self,
         operations: &[Op<'a>],
@@ -47,16 +46,16 @@ impl Session {
         let transacted = self.transact(operations);
         async move {
             let created = transacted.await?.into_iter().filter_map(created);
-            // The reply's transaction is the multi's own, whatever the server's version.
+            // On every server version, the reply's zxid is that of the multi.
             let czxid = self.0.client.last_reply_zxid();
             self.0.news.raise(czxid);
             Ok(created.map(|node| Created { czxid, ..node }).collect())
         }
     }
 
-    /// Creates ephemeral sequential nodes and sets a directory's data to empty, in one transaction. The returned
-    /// stat of the directory is from that very transaction: its mzxid is the nodes' czxid, which every server
-    /// version reports. Returns the nodes in order, and the directory's number of children, including the new ones;
+    /// Creates ephemeral sequential nodes and sets a directory's data to empty, in one transaction. The
+    /// directory's stat is from the same transaction, so its mzxid is the nodes' czxid on every server
+    /// version. Returns the nodes in order and the directory's number of children, including the new nodes;
     /// `None` if the reply contradicts itself.
     pub fn join_all<'a>(
         &'a self,
@@ -68,7 +67,7 @@ impl Session {
         async move {
             let mut results = transacted.await?;
             let Some(MultiWriteResult::SetData { stat }) = results.pop() else {
-                // The client library has matched results and operations; whatever happened, a node may exist.
+                // The client library should have caught this mismatch. A node may exist.
                 return Err(Failure::ConnectionLoss);
             };
             self.0.news.learn(stat.mzxid);
@@ -95,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Applies all writes in one transaction, or none of them. Returns the result of each.
+    /// Applies all writes in one transaction, or none. Returns one result per write.
     fn transact<'a>(
         &'a self,
         operations: &[Op<'a>],
@@ -133,7 +132,7 @@ impl Session {
         }
     }
 
-    /// A refusal has an error for each operation, so it is longer than that of a single request.
+    /// Counts the extra bytes of a refused multi, whose reply has an error code for each operation.
     fn refused(&self, failure: &Failure, operations: usize) {
         if failure.is_definite() {
             let bytes = wire::multi_refusal(operations);
@@ -164,7 +163,7 @@ impl Session {
 
 fn body(result: &MultiWriteResult) -> u64 {
     match result {
-        // Servers answer a create2 within a multi as a create, without a stat (ZOOKEEPER-4026).
+        // Servers with ZOOKEEPER-4026 answer a create2 within a multi without a stat.
         MultiWriteResult::Create { path, stat } if stat.is_invalid() => wire::created_in_multi(path),
         MultiWriteResult::Create { path, .. } => wire::created_in_multi(path) + wire::STAT,
         MultiWriteResult::SetData { .. } => wire::STAT,
@@ -182,17 +181,17 @@ fn created(result: MultiWriteResult) -> Option<Created> {
 }
 
 /// Number of children in a directory's stat, if the stat is from the transaction that created the node.
-/// Servers that report the node's czxid report the same value there.
+/// If the server reports the node's czxid, it must equal the stat's mzxid.
 fn counted(joined: &Created, stat: &Stat) -> Option<u32> {
     let is_of_another = joined.czxid > 0 && joined.czxid != stat.mzxid;
     u32::try_from(stat.num_children).ok().filter(|children| *children > 0 && !is_of_another)
 }
 
-/// Two joins suffice: the first must find itself alone, and the second must find the first.
+/// Number of joins to check: the first must be counted alone, the second together with the first.
 const JOINS: i32 = 2;
 
-/// Joins an otherwise unused directory twice, by a multi that creates a node and sets the directory's data.
-/// Returns the first error in the replies, if any. The nodes remain.
+/// Joins an unused directory twice, with a multi that creates a node and sets the directory's data. Returns
+/// the first contradiction in the replies, if any. The nodes are not deleted.
 pub async fn why_not_counting(
     client: &Client,
     directory: &str,
@@ -206,7 +205,7 @@ pub async fn why_not_counting(
     Ok(None)
 }
 
-/// The contradiction in a reply to join number `joined`. `children` and `mzxid` are from the multi's reply;
+/// The contradiction in the reply to join number `joined`. `children` and `mzxid` are from the multi's reply;
 /// `czxid` is from a later read of the node.
 fn contradiction(joined: i32, children: i32, mzxid: i64, czxid: i64) -> Option<String> {
     if children != joined {
@@ -214,7 +213,7 @@ fn contradiction(joined: i32, children: i32, mzxid: i64, czxid: i64) -> Option<S
     }
     (mzxid != czxid).then(|| {
         format!(
-            "the reply to the join says that transaction 0x{mzxid:x} changed the directory, but its node \
+            "the reply to the join reports that transaction 0x{mzxid:x} changed the directory, but its node \
              was created by 0x{czxid:x}"
         )
     })
@@ -236,7 +235,7 @@ async fn join_once(
         MultiWriteResult::SetData { stat: Stat { num_children, mzxid, .. } },
     ] = &committed[..]
     else {
-        return Ok(Some("the reply to the multi is not one to a create and a setData".into()));
+        return Ok(Some("the reply to the multi is not for a create and a setData".into()));
     };
     let czxid = client.check_stat(path).await?.map_or(0, |found| found.czxid);
     Ok(contradiction(joined, *num_children, *mzxid, czxid))

@@ -1,8 +1,8 @@
-//! Replies and notifications, stamped on arrival instead of when they are processed.
+//! Replies and notifications, timestamped on arrival rather than on processing.
 //!
 //! The client library wakes the waiting task from the task that has just read the socket. [`StampWaker`]
 //! intercepts that wake-up: it records the time and then passes the wake-up on. The time until the contender
-//! runs is the generator's own dispatch lag, measured on every sample.
+//! runs is the generator's own dispatch lag, measured for every sample.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use zookeeper_client::{EventType, Names, OneshotWatcher, WatchedEvent};
 use super::counter;
 use zklockbench_core::clock::{self, Stamp};
 
-/// Count of everything that arrives or leaves, by which a batch detects silence.
+/// Counter of requests, replies and notifications, for detecting inactivity.
 pub type Pulse = Arc<AtomicU64>;
 
 #[derive(Debug, Default)]
@@ -27,17 +27,17 @@ pub struct StampWaker {
 }
 
 impl StampWaker {
-    /// A waker that has not been woken; each wake-up also increments the pulse.
+    /// Creates a waker; each wake-up also increments the pulse.
     pub fn new(pulse: Option<Pulse>) -> Arc<Self> {
         Arc::new(Self { arrived: AtomicU64::new(0), task: AtomicWaker::new(), pulse })
     }
 
-    /// Time of the first wake-up; `None` before it.
+    /// Time of the first wake-up; `None` if there was none yet.
     pub fn arrived(&self) -> Option<Stamp> {
         Some(self.arrived.load(Ordering::Acquire)).filter(|stamp| *stamp != 0)
     }
 
-    /// Forgets the wake-up, for use with another future.
+    /// Clears the wake-up, for reuse with another future.
     pub fn reset(&self) {
         self.arrived.store(0, Ordering::Release);
     }
@@ -60,7 +60,7 @@ impl Wake for StampWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Only the first wake-up is the arrival; 0 means none yet, and no stamp is 0 after start-up.
+        // Only the first wake-up is the arrival. 0 means that there was none, so stamps are at least 1.
         let _ = self.arrived.compare_exchange(0, clock::now().max(1), Ordering::AcqRel, Ordering::Relaxed);
         if let Some(pulse) = &self.pulse {
             pulse.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +69,6 @@ impl Wake for StampWaker {
     }
 }
 
-/// Kind of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     NodeCreated,
@@ -81,7 +80,7 @@ pub enum EventKind {
     SessionOver,
 }
 
-/// Content of the list with which a child watch was set.
+/// Summary of the list returned when a child watch was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arm {
     pub children: i64,
@@ -105,8 +104,8 @@ impl Arm {
         self.highest.map_or(0, |highest| highest + 1)
     }
 
-    /// Number of changes of the children before the list was taken. `None` if the highest number does not
-    /// show it: for an empty list, and at the end of the counter.
+    /// Number of changes of the children before the list was taken; `None` if unknown, e.g. for an empty
+    /// list.
     pub fn change_number(&self) -> Option<i64> {
         let shows = |number: &i64| self.lowest.is_some_and(counter::is_unique) && counter::is_unique(*number);
         self.highest.filter(shows).map(|_| 2 * self.creates() - self.children)
@@ -125,11 +124,11 @@ pub fn sequence_of(name: &str) -> Option<i64> {
         return None;
     }
     let number: i64 = digits.parse().ok()?;
-    // `%010d` formats negative numbers with ten digits in eleven characters.
+    // `%010d` formats a ten-digit negative number in eleven characters.
     let longer =
         !negative && name.len() > 10 && name.as_bytes()[name.len() - 11] == b'-' && number > 999_999_999;
     let follows_a_mark = || name.len() > 11 && matches!(name.as_bytes()[name.len() - 12], b'-' | b'_');
-    // No counter gets that high, so the minus sign belongs to the number.
+    // No counter gets this high, so the minus sign belongs to the number.
     let is_too_high = number > i64::from(i32::MAX);
     let is_negative = negative || longer && (is_too_high || follows_a_mark());
     let number = if is_negative { -number } else { number };
@@ -141,20 +140,20 @@ pub struct Notification {
     pub kind: EventKind,
     pub path: Rc<str>,
     pub at: Stamp,
-    /// For a child watch: the list with which it was set.
+    /// For a child watch: the list returned when the watch was set.
     pub armed: Option<Arm>,
-    /// Transaction of the event; -1 from servers before 3.9, which do not report it.
+    /// Transaction of the event; -1 from servers before 3.9, which do not report the transaction.
     pub zxid: i64,
     /// Whether a contender was waiting; a watch left behind by an earlier acquire is not awaited.
     pub awaited: bool,
-    /// Rank among the waiters woken by the same change of the lock, from 1. `None` without a waiter, or if
-    /// the event does not concern a lock.
+    /// Rank (from 1) among the waiters woken by the same change of the lock. `None` if no contender waited,
+    /// or if the event does not concern a lock.
     pub rank: Option<u32>,
 }
 
 type Delivery = Pin<Box<dyn Future<Output = WatchedEvent>>>;
 
-/// An armed watch, before its notification.
+/// An armed watch and its pending notification.
 pub(super) struct Armed {
     delivery: Delivery,
     stamp: Arc<StampWaker>,
@@ -172,9 +171,8 @@ impl Armed {
     ) -> Self {
         let mut armed =
             Self { delivery: Box::pin(watcher.changed()), stamp, path, child: arm.is_some(), arm };
-        // The first poll registers the waker, so that the delivery is stamped from now on. The library's watcher cannot be
-        // checked without consuming the event: an event that is already there is kept as a ready delivery, and stamped
-        // with the present time.
+        // The first poll registers the waker, which timestamps the delivery. It consumes an event that has
+        // already arrived, so keep that event as a ready future, stamped with the current time.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(event) = armed.stamp.poll(armed.delivery.as_mut(), &mut context) {
             armed.delivery = Box::pin(std::future::ready(event));
@@ -195,7 +193,7 @@ impl Armed {
         })
     }
 
-    /// Whether the wake-up has come, so that the arrival can be polled.
+    /// Whether the notification has arrived and can be polled.
     pub(super) fn has_arrived(&self) -> bool {
         self.stamp.arrived().is_some()
     }

@@ -1,4 +1,4 @@
-//! PEM files for TLS. Any other format is refused with the command that converts it.
+//! PEM files for TLS. Errors for other formats name the command that converts the file.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use rustls::{CertificateError, Error as TlsError, InconsistentKeys, RootCertStor
 use zklockbench_core::error::Error;
 use zklockbench_core::units::as_a_word;
 
-/// Longest file that is read: forty times all public authorities.
+/// Maximum file size in bytes: forty times a bundle of all public authorities.
 const LONGEST: u64 = 8 << 20;
 
-/// Purpose of a file.
+/// Purpose of a PEM file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Authority,
@@ -36,7 +36,7 @@ impl Role {
         }
     }
 
-    /// The file has what the other kind of role needs.
+    /// Complaint about a key in place of a certificate, or a certificate in place of a key.
     fn mixed_up(self) -> String {
         let (there, needed, what) = match self {
             Self::Authority | Self::Certificate => ("private key", "certificate", "a certificate"),
@@ -45,7 +45,7 @@ impl Role {
         format!("contains a {there} instead of a {needed}: {} needs {what}", self.option())
     }
 
-    /// Name of the converted file in a suggested command.
+    /// Name of the output file in a suggested command.
     fn converted(self) -> &'static str {
         match self {
             Self::Authority => "ca.pem",
@@ -55,7 +55,7 @@ impl Role {
     }
 }
 
-/// Text of a file that contains what its role needs.
+/// A PEM file that contains the section required for its role.
 #[derive(Debug)]
 pub struct Pem {
     path: PathBuf,
@@ -64,7 +64,7 @@ pub struct Pem {
 }
 
 impl Pem {
-    /// Reads a file. Line ends of Windows, a byte order mark and text around the sections do not matter.
+    /// Reads a file, ignoring Windows line endings, a byte order mark and text around the sections.
     pub fn read(path: &Path, role: Role) -> Result<Self, Error> {
         let bytes = bytes_of(path).map_err(|why| Error::usage(format!("{}: {why}", path.display())))?;
         let refused = |why: &str| Err(Error::usage(format!("{} {why}", path.display())));
@@ -93,7 +93,7 @@ impl Pem {
         self.refused(&format!("it is damaged ({error}); copy it again"))
     }
 
-    /// The file cannot be used in its role.
+    /// The error for a file that cannot be used in its role.
     pub fn refused(&self, why: &str) -> Error {
         Error::usage(format!("{} cannot be used for {}: {why}", self.path.display(), self.role.option()))
     }
@@ -102,7 +102,7 @@ impl Pem {
 fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
-    // A pipe, as of `<(…)` in a shell, has no length.
+    // Pipes, such as a shell's `<(…)`, report no length, so limit the read itself.
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     match bytes.len() as u64 {
         0 => Err("is empty".into()),
@@ -120,7 +120,7 @@ enum Format {
     Pkcs7,
     DerCertificate,
     DerKey,
-    /// Text with two bytes for each letter, as some tools of Windows write it.
+    /// UTF-16 text, as written by some Windows tools.
     Utf16,
 }
 
@@ -129,25 +129,25 @@ impl Format {
         match bytes {
             [0xfe, 0xed, 0xfe, 0xed, ..] | [0xce, 0xce, 0xce, 0xce, ..] => Some(Self::Jks),
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(Self::Utf16),
-            // A sequence whose length takes several bytes.
+            // A DER sequence with a long-form length.
             [0x30, 0x80..=0x84, ..] => Some(Self::in_der(value(bytes))),
             _ => None,
         }
     }
 
-    /// Format of a sequence with these contents.
+    /// Format of a DER sequence with these contents.
     fn in_der(contents: &[u8]) -> Self {
         match contents {
             [0x02, 0x01, 0x03, ..] => Self::Pkcs12,
             [0x02, 0x01, 0x00 | 0x01, ..] => Self::DerKey,
             [0x06, ..] => Self::Pkcs7,
-            // An encrypted key begins with its algorithm.
+            // An encrypted key begins with its algorithm identifier.
             [0x30, ..] if value(contents).first() == Some(&0x06) => Self::DerKey,
             _ => Self::DerCertificate,
         }
     }
 
-    /// Description of the file, and the command that converts it.
+    /// Description of the file's format, and the command that converts it.
     fn advice(self, path: &Path, role: Role) -> String {
         let (option, out) = (role.option(), role.converted());
         let file = as_a_word(&path.display().to_string());
@@ -190,7 +190,7 @@ fn of_pkcs12(role: Role) -> &'static str {
     }
 }
 
-/// Contents of the DER value at the beginning of these bytes; empty if the length is missing.
+/// Contents of the DER value at the start of `bytes`; empty if truncated.
 fn value(bytes: &[u8]) -> &[u8] {
     let length_bytes = match bytes.get(1) {
         Some(long @ 0x80..) => usize::from(long & 0x7f),
@@ -199,7 +199,7 @@ fn value(bytes: &[u8]) -> &[u8] {
     bytes.get(2 + length_bytes..).unwrap_or_default()
 }
 
-/// Why the text contains nothing for its role; `None` if it does.
+/// Complaint about text without the section required for its role; `None` if the text has it.
 fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
     let (option, out) = (role.option(), role.converted());
     let file = as_a_word(&path.display().to_string());
@@ -239,12 +239,12 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
         }
         _ => {
             let what = if role == Role::Key { "private key" } else { "certificate" };
-            format!("has no {what}, but a section `{}`: {option} needs one", labels[0])
+            format!("has a section `{}`, but no {what}: {option} needs one", labels[0])
         }
     })
 }
 
-/// The key does not fit the certificate, or TLS cannot use one of them.
+/// The error for a key that does not match the certificate, or for either if TLS cannot use it.
 pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
     match error {
         TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
@@ -264,7 +264,7 @@ pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
     }
 }
 
-/// Refuses a certificate that every server would reject.
+/// Rejects a client certificate that no server would accept.
 pub fn check_client_certificate(
     cert: &Pem,
     chain: &[CertificateDer<'static>],
@@ -279,7 +279,7 @@ pub fn check_client_certificate(
         Err(TlsError::InvalidCertificate(why)) => {
             wrong_dates(&why).or_else(|| wrong_purpose(&why)).map_or(Ok(()), |why| Err(cert.refused(&why)))
         }
-        // Which authorities the servers trust is not known here.
+        // The authorities that the servers trust are unknown here.
         _ => Ok(()),
     }
 }
@@ -287,7 +287,7 @@ pub fn check_client_certificate(
 fn wrong_purpose(why: &CertificateError) -> Option<String> {
     let is_wrong =
         matches!(why, CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. });
-    is_wrong.then(|| "it is not for clients (extended key usage clientAuth)".to_owned())
+    is_wrong.then(|| "it is not valid for clients (extended key usage clientAuth)".to_owned())
 }
 
 /// Complaint about a certificate outside its validity period.
@@ -345,7 +345,7 @@ mod tests {
             (b"-----BEGIN OPENSSH PRIVATE KEY-----\n", Role::Key, "ssh-keygen -p -m PKCS8"),
             (b"-----BEGIN ENCRYPTED PRIVATE KEY-----\n", Role::Key, "decrypt it with `openssl pkey"),
             (b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n", Role::Key, "decrypt it with"),
-            (b"-----BEGIN DH PARAMETERS-----\n", Role::Key, "but a section `DH PARAMETERS`"),
+            (b"-----BEGIN DH PARAMETERS-----\n", Role::Key, "a section `DH PARAMETERS`, but no private key"),
         ] {
             let refusal = refusal(contents, role);
             assert!(refusal.contains(expected), "{role:?}: {refusal}");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_indentation_and_other_text_do_not_matter() {
+    fn line_endings_indentation_and_surrounding_text_are_ignored() {
         let ca =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/support/tls/ca.pem"));
         let ca = ca.unwrap();

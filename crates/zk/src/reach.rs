@@ -1,5 +1,4 @@
-//! Diagnoses why no session could be opened, without a session. The client library retries whatever the
-//! cause, and only reports that there is no session.
+//! Diagnoses why no session could be opened. The client library retries without reporting the cause.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -19,11 +18,11 @@ use super::tls::Tls;
 use zklockbench_core::connect::Connect;
 use zklockbench_core::units::listed;
 
-/// Maximum time to resolve a name, or to connect.
+/// Timeout for resolving a name, and for connecting.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Whether anything listens at any of these addresses. Otherwise the error states the reason for each.
+/// Succeeds if any of these addresses accepts connections. Otherwise the error has a reason for each address.
 pub async fn listens(addresses: &[String]) -> Result<(), String> {
     let absent = join_all(addresses.iter().map(|address| absent(address))).await;
     match absent.into_iter().collect::<Option<Vec<_>>>() {
@@ -32,7 +31,7 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
     }
 }
 
-/// Whether an address leads to this host, by the result of its name resolution.
+/// Whether an address resolves to this host.
 pub async fn is_on_this_host(address: &str) -> bool {
     match timeout(CONNECT_WITHIN, lookup_host(address)).await {
         Ok(Ok(mut places)) => places.any(is_own),
@@ -40,7 +39,7 @@ pub async fn is_on_this_host(address: &str) -> bool {
     }
 }
 
-/// Whether the address is one of the host's own: only then it is also the packet's source. No packet is sent.
+/// Whether the address belongs to this host: only then it is its own source address. Sends no packet.
 fn is_own(place: SocketAddr) -> bool {
     let ip = place.ip().to_canonical();
     let source = || {
@@ -76,7 +75,7 @@ async fn unreachable(place: SocketAddr) -> Option<io::Error> {
     connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).err()
 }
 
-/// Possible causes for the lack of a session, server by server; `None` if nothing wrong was found.
+/// Possible reasons why no session could be opened, per server; `None` if no problem was found.
 pub async fn why_no_session(target: &Target) -> Option<String> {
     let addresses = Connect::parse(&target.connect).ok()?.addresses;
     if let Err(why) = listens(&addresses).await {
@@ -92,7 +91,7 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Why TLS works with none of the servers; `None` if it works with any. Waiting does not help.
+/// Why TLS fails on every server; `None` if it works on any. Retrying cannot help.
 pub async fn why_no_tls(target: &Target) -> Option<String> {
     let tls = target.access.tls.as_ref()?;
     let addresses = Connect::parse(&target.connect).ok()?.addresses;
@@ -107,9 +106,9 @@ async fn with_tls(address: &str, tls: &Tls) -> Option<String> {
     Some(format!("{address} {wrong}"))
 }
 
-/// The problem with a server that should accept plain text.
+/// The problem with a server that should serve without TLS; `None` if no problem was found.
 async fn in_plain_text(address: &str) -> Option<String> {
-    // First byte of a TLS alert, as escaped in answers.
+    // First byte of a TLS alert, as escaped in replies.
     const ALERT: &str = "\\u{15}";
     const CLOSES: &str = "closes the connection without an answer: it is a TLS port (--tls), or it has reached its connection \
                           limit for this host (maxClientCnxns)";
@@ -119,9 +118,9 @@ async fn in_plain_text(address: &str) -> Option<String> {
         Err(error) if error.kind() == ErrorKind::TimedOut && heard.is_empty() => {
             "does not answer plain text: it is a TLS port (--tls), it hangs, or it is not a ZooKeeper server"
         }
-        // A server of another protocol keeps the connection open after its first words.
+        // A server of another protocol may answer and keep the connection open.
         Err(error) if error.kind() == ErrorKind::TimedOut => OTHER,
-        // The server closed the connection before the end of its answer.
+        // The server reset the connection before it had answered.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => CLOSES,
         Err(error) => return Some(format!("cannot be reached: {error}")),
         Ok(answer) if answer.contains(admin::NOT_SERVING) => "is up but not serving: it has no quorum",
@@ -137,16 +136,16 @@ async fn in_plain_text(address: &str) -> Option<String> {
     Some(wrong.to_owned())
 }
 
-/// Which of these servers, on which this host has sessions, accept no further connection from it, and what to do;
-/// `None` if all accept more.
+/// The servers that accept no further connection from this host, and a remedy; `None` if all accept more.
+/// Assumes that this host has sessions on all of them.
 pub async fn connections_used_up(target: &Target) -> Option<String> {
-    // A TLS port closes connections in plain text whatever their number.
+    // A TLS port closes plain-text connections regardless of their number.
     let addresses = Connect::parse(&target.connect).ok().filter(|_| target.access.tls.is_none())?.addresses;
     let closed = join_all(addresses.iter().map(|address| closes_at_once(address))).await;
     let full: Vec<&String> =
         addresses.iter().zip(closed).filter(|(_, closes)| *closes).map(|(one, _)| one).collect();
     (!full.is_empty()).then(|| {
-        let verb = if full.len() == 1 { "takes" } else { "take" };
+        let verb = if full.len() == 1 { "accepts" } else { "accept" };
         format!(
             "{} {verb} no further connection from this host (maxClientCnxns): {MORE_CONNECTIONS}",
             listed(&full)
@@ -167,9 +166,9 @@ async fn closes_at_once(address: &str) -> bool {
 
 const STEP: Duration = Duration::from_secs(2);
 
-/// The problem with TLS at an address, found by a separate handshake. It covers the port's reaction and the
-/// certificates that a session would present. The text continues a sentence that starts with the address;
-/// `None` if nothing wrong was found. Blocks for some seconds at most.
+/// The problem with TLS at an address, found by a separate handshake with a session's certificates. The text
+/// continues a sentence that starts with the address; `None` if no problem was found. Blocks for a few
+/// seconds at most.
 fn complaint(address: &str, tls: &Tls) -> Option<String> {
     let Some(name) = tls.name_of(address) else {
         return Some(
@@ -184,7 +183,7 @@ fn complaint(address: &str, tls: &Tls) -> Option<String> {
     in_words(&answered.err()?, tls, &host)
 }
 
-/// A server that requires a certificate may report its absence only after the handshake.
+/// Completes a handshake and sends a command: a server may report a missing certificate only afterwards.
 fn converse(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<()> {
     while connection.is_handshaking() {
         if let (0, 0) = connection.complete_io(stream)? {
@@ -194,7 +193,7 @@ fn converse(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Re
     let mut tls = rustls::Stream::new(connection, stream);
     tls.write_all(b"ruok")?;
     match tls.read(&mut [0; 16]) {
-        // The content of the answer, and whether the command is allowed, do not matter for TLS.
+        // TLS works even if the command is not allowed.
         Err(error) if tls_error(&error).is_some() => Err(error),
         _ => Ok(()),
     }
@@ -212,7 +211,7 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
             return Some("does not answer a TLS handshake: it does not speak TLS, or it hangs".to_owned());
         }
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
-        // A server whose own TLS cannot work closes the connection, as a server without TLS does.
+        // A server with broken TLS closes the connection, like a server without TLS.
         return is_closed.then(|| format!("{NOT_TLS}; or its TLS is misconfigured: check its log"));
     };
     Some(match error {
@@ -235,14 +234,14 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
     })
 }
 
-/// Complaint about a server's certificate, whose name should be `host`.
+/// Complaint about the certificate of the server `host`.
 fn rejected(why: &CertificateError, host: &str) -> String {
     let kind = if host.parse::<IpAddr>().is_ok() { "ip" } else { "dns" };
     let new = format!(
-        "make another one with `keytool -genkeypair -alias zk -keyalg RSA -dname CN={host} -ext san={kind}:{host} \
+        "create a new one with `keytool -genkeypair -alias zk -keyalg RSA -dname CN={host} -ext san={kind}:{host} \
          -storetype PKCS12 -keystore keystore.p12`"
     );
-    // These errors of the verifier have no separate variant.
+    // The verifier reports these errors only as text.
     let text = why.to_string();
     let is = |reason: &str| text.contains(reason);
     match why {
@@ -304,7 +303,7 @@ mod tests {
         for address in ["127.0.0.1:1", "localhost:2", "127.1.2.3:3", "[::ffff:127.0.0.1]:4", "0.0.0.0:5"] {
             assert!(is_on_this_host(address).await, "{address}");
         }
-        // Documentation addresses, and a name that cannot be resolved.
+        // Documentation addresses, and a name that does not resolve.
         for address in ["192.0.2.1:1", "[2001:db8::1]:2", "no..where:3"] {
             assert!(!is_on_this_host(address).await, "{address}");
         }
@@ -337,7 +336,7 @@ mod tests {
         assert!(error.starts_with(&expected), "{error}");
     }
 
-    /// Diagnosis for a server that answers this, and closes the connection.
+    /// Diagnosis for a server that sends this answer and closes the connection.
     async fn diagnosis_for_answer(answer: &'static [u8]) -> Option<String> {
         diagnosis_for(answer, false).await
     }

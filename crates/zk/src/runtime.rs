@@ -1,11 +1,11 @@
-//! The contenders' runtime: a tokio runtime of one thread, on which a contender and its session live.
+//! The contenders' runtime: tokio on a single thread, shared by a contender and its session.
 //!
-//! A reply is read, decoded and passed to its contender on one thread, and no other thread takes part.
+//! A reply is read, decoded and passed to its contender on the same thread.
 //!
-//! Deadlines of requests are many, long and hardly ever reached, and a timer for each would cost as much as
-//! the request. A waiting request therefore only leaves its waker in a slot, and a periodic sweep wakes those
-//! whose deadline has passed. Deadlines are accurate to a tenth of a second, which suffices for a session
-//! timeout. Sleeps are many, short and measured: they have their own alarm (`alarm.rs`).
+//! Request deadlines are rarely reached, and a timer for each would cost as much as the request. Instead, a
+//! waiting request stores its waker in a slot, and a periodic sweep wakes requests whose deadline has passed.
+//! Deadlines are accurate to 0.1 s, which suffices for a session timeout. Sleeps are short and measured, so
+//! they have a precise timer (`alarm.rs`).
 
 use std::cell::RefCell;
 use std::pin::{Pin, pin};
@@ -23,22 +23,22 @@ use zklockbench_core::clock::{self, Stamp};
 /// Interval of the sweep for requests whose deadline has passed.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs a future to its end on this thread, together with everything that it starts here. Everything still running then
-/// ends with it.
+/// Runs a future to completion on this thread, together with the tasks it starts. Tasks still running then
+/// are cancelled.
 ///
 /// # Panics
-/// If the system has no file descriptor left for a runtime.
+/// If the system has no free file descriptor for the runtime.
 #[expect(clippy::expect_used, reason = "see above")]
 pub fn block_on<T>(main: impl Future<Output = T>) -> T {
     let mut builder = Builder::new_current_thread();
     let runtime =
-        builder.enable_all().build_local(LocalOptions::default()).expect("a file descriptor for a runtime");
+        builder.enable_all().build_local(LocalOptions::default()).expect("no file descriptor for a runtime");
     let value = runtime.block_on(async {
         let _alarm = Alarm::install();
         let _sweep = spawn_local(sweep());
         main.await
     });
-    // Does not wait for pending name resolution.
+    // Do not wait for pending name resolution.
     runtime.shutdown_background();
     value
 }
@@ -67,13 +67,13 @@ impl<T> Task<T> {
 impl<T> Future for Task<T> {
     type Output = T;
 
-    /// A panic of the task continues here.
+    /// Resumes a panic of the task.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Poll::Ready(ended) = Pin::new(&mut self.0).poll(cx) else { return Poll::Pending };
         match ended.map_err(JoinError::try_into_panic) {
             Ok(value) => Poll::Ready(value),
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            // The runtime ends, and the caller with it.
+            // The runtime is shutting down, and the caller with it.
             Err(Err(_)) => Poll::Pending,
         }
     }
@@ -88,7 +88,7 @@ pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Tas
     Task(AbortOnDropHandle::new(tokio::task::spawn_local(future)))
 }
 
-/// Starts a task of the client. The task of a contender's session is behind the contender's gate.
+/// Starts a task of the client library: behind the gate of the contender that owns the session, if any.
 pub(super) fn spawn_for_client(task: Pin<Box<dyn Future<Output = ()> + Send>>) {
     match TaskScope::here() {
         Some(scope) => scope.keep(spawn_local(scope.around(task))),
@@ -118,7 +118,7 @@ pub async fn sleep(duration: Duration) {
     sleep_until(Some(clock::now().saturating_add(clock::micros(duration)))).await;
 }
 
-/// Sleeps until that time, or forever without one.
+/// Sleeps until this time; forever if `None`.
 pub async fn sleep_until(at: Option<Stamp>) {
     let Some(at) = at else { return std::future::pending().await };
     match Alarm::here() {
@@ -165,14 +165,14 @@ fn wake(now: Stamp) {
     }
 }
 
-/// Limits work that began at `begun`, accurate to a tenth of a second; `None` if the limit was reached first.
+/// Runs work that began at `begun`; `None` if the limit was reached first. Accurate to 0.1 s.
 pub(super) async fn within<T>(begun: Stamp, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let at = begun + clock::micros(limit);
     let mut slot = Slot(None);
     std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
-        // Polled again without an outcome: most likely woken by the sweep.
+        // Polled again without a result, most likely by the sweep.
         Poll::Pending if slot.0.is_some() && clock::now() >= at => Poll::Ready(None),
         Poll::Pending => {
             slot.put(at, cx.waker());
@@ -182,7 +182,7 @@ pub(super) async fn within<T>(begun: Stamp, limit: Duration, work: impl Future<O
     .await
 }
 
-/// The slot of one waiting request, returned when the request ends.
+/// The slot of one waiting request, freed when the request ends.
 struct Slot(Option<usize>);
 
 impl Slot {
@@ -205,7 +205,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let Some(index) = self.0 else { return };
-        // At the end of a thread, the slots may be gone before the request.
+        // When a thread exits, the slots may be destroyed before the request.
         let _ = WAITING.try_with(|slots| {
             let mut slots = slots.borrow_mut();
             slots.entries[index] = None;

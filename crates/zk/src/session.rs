@@ -1,8 +1,7 @@
-//! A metered session: the only interface for strategies.
+//! A metered session: the only way for strategies to reach ZooKeeper.
 //!
-//! There is one method per request. The request is sent when the method is *called*, not when it is awaited,
-//! so that two calls before the first `await` travel in one flush. Every request, reply and notification is
-//! counted and timed.
+//! Each request has one method, which sends it when *called*, not when awaited: two calls before the first
+//! `await` go out in one flush. Every request, reply and notification is counted and timed.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -25,12 +24,12 @@ use super::{Failure, counter, runtime, wire};
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind;
 
-/// Polling interval while a session that should close is still in use.
+/// Polling interval while a session to be closed is still in use.
 const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// Full path, including the number.
+    /// Full path, including the sequence number.
     pub path: String,
     pub sequence: Option<i64>,
     /// Transaction that created the node: the fencing token.
@@ -61,14 +60,14 @@ impl From<&Stat> for NodeStat {
     }
 }
 
-/// A metered session. Clones are the same session.
+/// A metered session. Clones share the session.
 #[derive(Clone)]
 pub struct Session(pub(super) Rc<Inner>);
 
 impl Session {
-    /// Wraps a connected client. Only the session's own identity may access `owned` nodes.
+    /// Wraps a connected client. If `owned`, only the session's identity may access the nodes it creates.
     pub(super) fn new(client: Client, observed: Observed, owned: bool) -> Self {
-        // Until the server has expired the session, a reconnect can still deliver the reply.
+        // Until the session expires, a reconnect can still deliver the reply.
         let request_timeout = client.session_timeout();
         Self(Rc::new(Inner {
             client,
@@ -87,16 +86,16 @@ impl Session {
         }))
     }
 
-    /// Represents the session of another program that takes the locks. Identity, timeout and end are then
-    /// those of the other session. If that has no identity, because the locks are not ZooKeeper's, this
-    /// session's own remains. No lock sends requests through this session any more.
+    /// Makes this session represent the session of another program, which takes the locks. ID, timeout and
+    /// end are then those of the other session. If the other session has no ID, because its locks are not
+    /// ZooKeeper's, this session's ID remains. Locks no longer send requests through this session.
     ///
     /// # Panics
-    /// If the session was cloned before.
+    /// If the session has clones.
     #[allow(clippy::expect_used, reason = "see above")]
     pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
         foreign.id().into_iter().for_each(whose::note_own_session);
-        Rc::get_mut(&mut self.0).expect("a session that was just opened").foreign = Some(foreign);
+        Rc::get_mut(&mut self.0).expect("the session has no clones").foreign = Some(foreign);
         self
     }
 
@@ -113,7 +112,7 @@ impl Session {
         self.0.foreign.as_ref().map_or_else(|| self.0.client.session_timeout(), |foreign| foreign.timeout())
     }
 
-    /// Creates a node; a sequential one gets its number appended to `path`.
+    /// Creates a node; appends the sequence number to the path of a sequential node.
     pub fn create<'a>(
         &'a self,
         path: &'a str,
@@ -189,7 +188,7 @@ impl Session {
         }
     }
 
-    /// A node's data, and a watch on the node. An absent node is [`Failure::NoNode`] and sets no watch.
+    /// A node's data, and a watch on the node. An absent node is [`Failure::NoNode`], without a watch.
     pub fn get_data_and_watch(&self, path: &str) -> impl Future<Output = Result<(Vec<u8>, Watch), Failure>> {
         let sent = self.sending(RequestKind::GetDataWatch, path, wire::read(path));
         let reply =
@@ -211,7 +210,7 @@ impl Session {
         }
     }
 
-    /// The stat of a node, and a watch on it; on an absent node the watch waits for its creation.
+    /// A node's stat, and a watch on the node. A watch on an absent node fires when the node is created.
     pub fn exists_and_watch(
         &self,
         path: &str,
@@ -231,8 +230,8 @@ impl Session {
         async move { reply.await.map(|stat| NodeStat::from(&stat)) }
     }
 
-    /// Asks the server whether this session has a watch on that node, as Curator does before it forgets a watch.
-    /// Nothing is removed.
+    /// Whether the server has a watch of this session on the node; Curator checks this before it forgets a
+    /// watch. Removes nothing.
     pub fn check_watches(&self, path: &str) -> impl Future<Output = Result<bool, Failure>> {
         let sent = self.sending(RequestKind::CheckWatches, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.check_watches(path), |()| wire::EMPTY_REPLY);
@@ -245,7 +244,7 @@ impl Session {
         }
     }
 
-    /// Waits until the session's server has applied everything that the leader had committed.
+    /// Waits until the session's server has applied everything that the leader has committed.
     pub fn sync(&self, path: &str) -> impl Future<Output = Result<(), Failure>> {
         let sent = self.sending(RequestKind::Sync, path, wire::read(path) - 1);
         self.metered(sent, self.0.client.sync(path), |()| wire::EMPTY_REPLY + 4)
@@ -257,14 +256,14 @@ impl Session {
         self.0.deleted.borrow_mut().clear();
     }
 
-    /// Whether that node was the last whose deletion was requested since [`Session::begins_anew`].
+    /// Whether this was the last node whose deletion was requested since [`Session::begins_anew`].
     pub fn has_asked_to_delete(&self, path: &str) -> bool {
         *self.0.deleted.borrow() == path
     }
 
-    /// Transaction as of which the last observation since [`Session::begins_anew`] is true; `None` if
-    /// unknown. The session has seen all transactions before it, and maybe none after it. Events are dated if
-    /// the server is 3.9 or later.
+    /// Transaction that dates the last observation since [`Session::begins_anew`]; `None` if unknown. The
+    /// session has observed all earlier transactions, and maybe no later one. Only servers since 3.9 date
+    /// their events.
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
     }
@@ -274,37 +273,33 @@ impl Session {
         self.0.news.undated()
     }
 
-    /// Whether nothing was observed since [`Session::begins_anew`], which means that the session was
-    /// bypassed.
+    /// Whether nothing was observed since [`Session::begins_anew`]: the lock then bypassed the session.
     pub fn has_learned_nothing(&self) -> bool {
         self.0.news.is_none()
     }
 
-    /// Reads a node on behalf of the suite. The read is sent when this method is called, like a lock's
-    /// requests, but is neither counted, timed, nor recorded as an observation. Returns the latest
-    /// transaction that left a trace in the node, including changes of its children. `None` without an answer
-    /// or a node.
+    /// Reads a node on behalf of the suite. Like a lock's request, the read is sent when this method is
+    /// called, but it is not counted, timed or recorded. Returns the latest transaction in the node's stat,
+    /// including changes of its children. `None` if the node is absent or the read failed.
     pub fn look_beside(&self, path: &str) -> impl Future<Output = Option<i64>> {
-        // Relative to another program's session, the order of requests would be unknown.
+        // Relative to the requests of another program's session, the order of this read would be unknown.
         let looking = self.0.foreign.is_none().then(|| self.0.client.check_stat(path));
         async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
-    /// Waits until this session's server has answered everything before and applied all that was committed. Neither counted nor
-    /// timed. Returns whether the server answered.
+    /// Waits until this session's server has answered all earlier requests and applied everything committed.
+    /// Neither counted nor timed. Returns whether the server answered.
     pub async fn catch_up_beside(&self) -> bool {
         self.0.client.sync("/").await.is_ok()
     }
 
-    /// Reads the number of a directory's next sequential child on behalf of the suite, like
-    /// [`Session::look_beside`].
+    /// Reads a directory's next sequence number, like [`Session::look_beside`].
     pub async fn next_number_beside(&self, path: &str) -> Option<i64> {
         let stat = self.0.client.check_stat(path).await.ok()??;
         Some(NodeStat::from(&stat).next_number)
     }
 
-    /// Writes to a node on behalf of the suite, like [`Session::look_beside`]. Returns the transaction of the
-    /// write.
+    /// Writes to a node, like [`Session::look_beside`]. Returns the write's transaction.
     pub fn write_beside(&self, path: &str) -> impl Future<Output = Option<i64>> {
         let writing = self.0.client.set_data(path, &[], None);
         async move { writing.await.ok().map(|stat| stat.mzxid) }
@@ -318,7 +313,7 @@ impl Session {
         }
     }
 
-    /// Records the failure of a read; see [`Session::read_ended`].
+    /// Records a `NoNode` reply as an observation.
     fn dated<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
         reply.inspect_err(|failure| {
             if *failure == Failure::NoNode {
@@ -352,7 +347,7 @@ impl Session {
         }
     }
 
-    /// Takes the notifications that arrived since the last call, including those of watches left behind.
+    /// Takes the notifications that arrived since the last call, including those of dropped watches.
     pub fn take_notifications(&self, into: &mut Vec<Notification>) {
         self.0.reap();
         into.append(&mut self.0.notifications.borrow_mut());
@@ -380,8 +375,8 @@ impl Session {
 
     /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
     ///
-    /// Waits until the session has no other users. After the deadline, the session is closed when the last
-    /// user releases it, or the server expires it. Returns whether it is over.
+    /// Waits until all clones are dropped. After the deadline, the session closes when its last clone is
+    /// dropped, or expires. Returns whether the session is over.
     pub async fn close(self, deadline: Duration) -> bool {
         let until = clock::now() + clock::micros(deadline);
         let mut shared = self.0;
@@ -402,8 +397,7 @@ impl Session {
         close(inner.client, deadline).await.is_some()
     }
 
-    /// Records that another program acquires a lock for this session's contender, with requests that are not
-    /// seen here.
+    /// Records that another program acquires a lock for this contender, by requests not counted here.
     pub fn is_passed_by(&self) {
         self.0.observed.count(clock::now(), |counts| counts.unseen += 1);
     }
@@ -414,8 +408,8 @@ impl Session {
         foreign.unwrap_or_else(|| SessionKey::own(self.0.client.session().clone()))
     }
 
-    /// Ends the session as a killed process does: its connection closes without notice, and the server keeps
-    /// the session until its timeout. Everything else that its contender started ends, too.
+    /// Ends the session as if its process were killed: the connection closes without notice, and the server
+    /// keeps the session until its timeout. All tasks of the contender end, too.
     pub fn crash(self) {
         if let Some(foreign) = &self.0.foreign {
             foreign.crash();
@@ -467,7 +461,7 @@ impl Session {
             Err(failure) if failure.is_definite() => {
                 (MessageKind::Refusal(sent.kind, failure.kind()), wire::EMPTY_REPLY)
             }
-            // A failure that the client library creates after losing its servers is not an answer.
+            // The client library creates this failure after a lost connection, without an answer.
             Err(failure) => (MessageKind::NoReply(sent.kind, failure.kind()), 0),
         };
         self.0.ended(sent, waker.arrived(), message, bytes);
@@ -482,7 +476,7 @@ impl Session {
         Watch::new(armed, Rc::clone(&self.0))
     }
 
-    /// The client library's own lock. Its requests bypass the session, so that few of them can be counted.
+    /// The client library's own lock. Most of its requests bypass the session and are not counted.
     ///
     /// Queues with an ephemeral sequential node named `prefix` plus its number, and waits until no child
     /// whose name contains `contenders` has a lower number. Returns the node's path; the caller has to delete
@@ -492,8 +486,8 @@ impl Session {
     /// getData with a watch, its notification and another getChildren. The acquire is recorded as partly
     /// hidden.
     ///
-    /// If the future is dropped early, the library deletes the node by itself: it sends a removeWatches and a
-    /// delete. If the create is still unanswered, it first searches for the node.
+    /// If the future is dropped early, the library sends a removeWatches and deletes the node. If the create
+    /// is still unanswered, it first searches for the node.
     ///
     /// # Errors
     /// [`Failure::OwnNodeMissing`] if the node disappeared during the wait; otherwise the request's failure.
@@ -517,8 +511,8 @@ impl Session {
             counts.bytes_received += wire::created(held.lock_path());
         });
         let path = held.lock_path().to_owned();
-        // The lock's destructor would delete the node once more, at the cost of a proposal. Forgetting the lock leaks
-        // its copy of the path.
+        // The lock's destructor would send a second delete, at the cost of a proposal. Forgetting the lock
+        // leaks its copy of the path.
         std::mem::forget(held);
         Ok(path)
     }
@@ -528,13 +522,13 @@ fn stat_size(stat: &Option<Stat>) -> u64 {
     if stat.is_some() { wire::STAT_REPLY } else { wire::EMPTY_REPLY }
 }
 
-/// Latest transaction that left a trace in a node's stat.
+/// Latest transaction in a node's stat.
 fn latest(stat: &Stat) -> i64 {
     stat.czxid.max(stat.mzxid).max(stat.pzxid)
 }
 
 /// Closes a client's session and waits until it is over, at most for `deadline`. Returns the final state:
-/// only `Closed` is an answer of a server; other states are the client's own conclusion.
+/// a server confirmed `Closed`; other states are the client's own conclusion.
 pub async fn close(client: Client, deadline: Duration) -> Option<SessionState> {
     let mut states = client.state_watcher();
     drop(client);

@@ -1,7 +1,7 @@
 //! A rate limit for this process's requests, for ensembles with other users.
 //!
-//! Requests are never delayed, because a lock that is delayed in mid-cycle would include that delay in its times. Instead, new
-//! work waits until earlier requests are paid for.
+//! Requests themselves are never delayed, because the delay would count in the lock's measured times.
+//! Instead, new work waits until earlier requests are paid for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use super::runtime;
 use zklockbench_core::clock::{self, Stamp};
 
-/// Requests that may be prepaid, whatever the rate.
+/// Minimum credit limit in requests, for low rates.
 const LEAST_CREDIT: i64 = 100;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Throttle {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Pays for requests as they are sent.
+    /// Charges for sent requests.
     pub fn spend(&self, requests: u64) {
         self.sent.fetch_add(requests, Ordering::Relaxed);
         let count = i64::try_from(requests).unwrap_or(i64::MAX);
@@ -60,7 +60,7 @@ impl Throttle {
         match self.paid_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, pays) {
             Ok(_) => {
                 self.credit.fetch_add(i64::from(requests), Ordering::Relaxed);
-                // Cycles that take less than they paid for must not save up a burst.
+                // Limit the credit, so that cheap cycles cannot save up for a burst.
                 self.credit.fetch_min((self.per_s as i64).max(LEAST_CREDIT), Ordering::Relaxed);
                 Ok(())
             }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_keep_to_the_rate_whatever_a_cycle_costs() {
+    async fn requests_stay_within_the_rate_for_cycles_of_any_cost() {
         let throttle = Throttle::at_most(1_000.0);
         let begun = clock::now();
         for requests in [1, 9, 3, 40, 2, 45, 1, 1] {

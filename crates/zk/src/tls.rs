@@ -1,4 +1,4 @@
-//! TLS of the suite's sessions: the files that the user names, and the names that servers must prove.
+//! TLS for the suite's sessions: the user's PEM files, and the names that servers' certificates must have.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -27,9 +27,9 @@ pub struct TlsFiles {
 #[derive(Debug, Clone)]
 pub struct Tls {
     pub(super) options: TlsOptions,
-    /// Configuration of a handshake outside any session.
+    /// Configuration for handshakes outside any session.
     pub(super) config: Arc<ClientConfig>,
-    /// The files; `ca` is the one in use.
+    /// The PEM files; `ca` is always set.
     pub files: TlsFiles,
     /// Name that the servers' certificates must have, instead of the host in the connect string.
     pub(super) server_name: Option<ServerName<'static>>,
@@ -55,13 +55,13 @@ impl Tls {
         Ok(Self { options, config: Arc::new(config), files, server_name, has_other_names })
     }
 
-    /// Name that the certificate of the server at this address must have; `None` if the host is not a valid name.
+    /// Name that the certificate of the server at this address must have; `None` if the host is invalid.
     pub(super) fn name_of(&self, address: &str) -> Option<ServerName<'static>> {
         let host = address.rsplit_once(':')?.0.trim_matches(['[', ']']);
         self.server_name.clone().or_else(|| ServerName::try_from(host.to_owned()).ok())
     }
 
-    /// The same for connections through proxies, each of which forwards to the server at its position.
+    /// The same settings for connections through proxies, where proxy i forwards to server i.
     pub(super) fn behind(&self, proxies: &[&str], servers: &[String]) -> Self {
         if self.server_name.is_some() {
             return self.clone();
@@ -116,7 +116,7 @@ fn roots(authorities: &Pem) -> Result<RootCertStore, Error> {
     }
 }
 
-/// Environment variable with the file of certificate authorities.
+/// Environment variable that names a file of certificate authorities.
 const AUTHORITIES: &str = "SSL_CERT_FILE";
 /// Usual files of the authorities: Debian and derivatives, Fedora and derivatives, SUSE; Alpine, BSD and macOS.
 const SYSTEM_AUTHORITIES: [&str; 4] = [

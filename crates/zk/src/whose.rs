@@ -11,7 +11,7 @@ use zookeeper_client::{SessionId, SessionInfo, SessionState, StateWatcher};
 
 use zklockbench_core::locked::locked;
 
-/// ID and password of a session, which together allow using it.
+/// ID and password of a session, which suffice to take it over.
 #[derive(Debug, Clone)]
 pub struct SessionKey {
     pub(super) session: SessionInfo,
@@ -59,16 +59,14 @@ pub fn note_own_session(session: i64) {
     locked(&OWN).insert(session);
 }
 
-/// Whether this process has ever had that session, on any ensemble. Actions of other sessions are those of
-/// other programs.
+/// Whether this process ever opened this session, on any ensemble. Other sessions belong to other programs.
 pub fn is_own_session(session: i64) -> bool {
     locked(&OWN).contains(&session)
 }
 
 /// A session of another program, to the extent that the suite can observe and control it.
 pub trait ForeignSession {
-    /// Session ID; cheaper than the key, because it is read at each step of each cycle. `None` if the locks
-    /// are not ZooKeeper's.
+    /// Session ID, read often and therefore cheaper than the key. `None` if the locks are not ZooKeeper's.
     fn id(&self) -> Option<i64>;
 
     fn key(&self) -> Option<SessionKey>;
@@ -85,7 +83,7 @@ pub trait ForeignSession {
     fn crash(&self);
 }
 
-/// The states of a session since a given time.
+/// The states of a session, in order.
 pub enum SessionStates {
     /// States observed by the client library.
     Seen(StateWatcher),
@@ -110,7 +108,7 @@ impl SessionStates {
         }
     }
 
-    /// Waits for the next change; a session that is over has none.
+    /// Waits for the next state.
     pub async fn changed(&mut self) -> SessionState {
         match self {
             Self::Seen(states) => states.changed().await,
@@ -122,12 +120,12 @@ impl SessionStates {
     }
 }
 
-/// Owner of a container.
+/// Owner stored for container nodes.
 const CONTAINER: i64 = i64::MIN;
-/// Top byte of the owner of a node with a time to live.
+/// Top byte of the owner stored for nodes with a time to live.
 const TTL: u8 = 0xff;
 
-/// The session that owns a node, by its stat; `None` for a kind of node that a server stores as an owner.
+/// The session that owns a node; `None` if the stored owner marks a persistent, container or TTL node.
 pub fn session_of(owner: i64) -> Option<i64> {
     (!matches!(owner, 0 | CONTAINER) && owner.to_be_bytes()[0] != TTL).then_some(owner)
 }

@@ -1,4 +1,4 @@
-// Version 1 of the protocol of zklockbench's drivers. The lock is in my_lock.go.
+// Version 1 of the zklockbench driver protocol. The lock is in my_lock.go.
 package main
 
 import (
@@ -67,7 +67,7 @@ func main() {
 	}
 }
 
-// serve handles the requests of one contender, one after the other.
+// serve handles the requests of one contender, one by one.
 func serve(number int, requests chan request) {
 	tell := func(what, session string) {
 		event := message{"t": "event", "c": number, "what": what}

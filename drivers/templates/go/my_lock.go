@@ -9,20 +9,20 @@ import (
 	"github.com/samuel/go-zookeeper/zk"
 )
 
-// Edit this file: how your lock opens a session, is taken and is released. main.go has the protocol.
+// Edit this file: how your lock opens a session, is acquired and is released. main.go has the protocol.
 
-// Change what your lock can do: zklockbench's docs/testing-your-client.md describes each field. Lock() of this library can
-// neither end a wait nor report a lost lock.
+// Declare the abilities of your lock: zklockbench's docs/testing-your-client.md describes each field. Lock()
+// of this library can neither end a wait nor report a lost lock.
 var abilities = message{"timeout": "none", "cancel": "none", "order": "fifo"}
 
-// myLock is what a contender has: a session and its locks. Its methods are called by one goroutine.
+// myLock is a contender's session and its locks. One goroutine calls its methods.
 type myLock struct {
 	conn   *zk.Conn
 	chroot string
 	locks  map[string]*zk.Lock
 }
 
-// open starts a session and returns its number. tell takes an event and, of "connected", the session.
+// open starts a session and returns its id. tell reports an event and, for "connected", the session.
 func open(connect, auth string, timeout time.Duration, tell func(what, session string)) (*myLock, string, error) {
 	lock := &myLock{locks: map[string]*zk.Lock{}}
 	// The library does not support a chroot.
@@ -68,7 +68,8 @@ func open(connect, auth string, timeout time.Duration, tell func(what, session s
 	}
 }
 
-// acquire takes the lock below the directory on; false after that time, of which 0 is a try. A negative one waits for ever.
+// acquire takes the lock below the directory on; false after the timeout. A timeout of 0 only tries, and a
+// negative one waits forever.
 func (l *myLock) acquire(on string, timeout time.Duration) (bool, error) {
 	lock := zk.NewLock(l.conn, l.chroot+on, zk.WorldACL(zk.PermAll))
 	l.locks[on] = lock
@@ -83,7 +84,7 @@ func (l *myLock) close() {
 	l.conn.Close()
 }
 
-// wordFor is the protocol's word for an error.
+// wordFor returns the protocol's word for an error.
 func wordFor(err error) string {
 	switch err {
 	case zk.ErrSessionExpired, zk.ErrNoNode:

@@ -11,7 +11,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.zookeeper.KeeperException;
 
-/** Version 1 of the protocol of zklockbench's drivers. The lock is in MyLock.java. */
+/** Version 1 of the zklockbench driver protocol. The lock is in MyLock.java. */
 public final class Driver {
     static final ObjectMapper JSON = new ObjectMapper();
     static final PrintStream OUT = System.out;
@@ -78,7 +78,7 @@ public final class Driver {
         }
     }
 
-    /** One contender: a thread and a session of its own. */
+    /** One contender, with its own thread and session. */
     static final class Contender extends Thread {
         final BlockingQueue<JsonNode> requests = new LinkedBlockingQueue<>();
         final int number;

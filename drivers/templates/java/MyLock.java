@@ -10,24 +10,24 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Edit this file: how your lock opens a session, is taken and is released. Driver.java has the protocol.
+ * Edit this file: it defines how your lock opens a session, is acquired and is released. Driver.java has the protocol.
  *
  * <p>Each contender has its own object and its own thread, on which everything except the listener runs.
  */
 final class MyLock {
-    /** Remove or change what your lock cannot do: zklockbench's docs/testing-your-client.md describes each field. */
+    /** Declare the abilities of your lock: zklockbench's docs/testing-your-client.md describes each field. */
     static final String ABILITIES = "{\"timeout\":\"native\",\"cancel\":\"none\",\"order\":\"fifo\",\"lost\":true}";
 
     private final CuratorFramework client;
     private final Map<String, InterProcessMutex> locks = new HashMap<>();
 
-    /** `tell` takes an event and, of `connected`, the session. `auth` is null without one. */
+    /** `tell` reports an event and, for `connected`, the session. `auth` may be null. */
     MyLock(String connect, int sessionMillis, String auth, BiConsumer<String, String> tell) throws Exception {
         var builder = CuratorFrameworkFactory.builder()
             .connectString(connect)
             .sessionTimeoutMs(sessionMillis)
             .connectionTimeoutMs(Math.max(sessionMillis, 15_000))
-            // Otherwise Curator replaces the given addresses, which are proxies under faults, by the ensemble's own.
+            // Otherwise Curator replaces the given addresses, which are proxies during faults, with the ensemble's.
             .ensembleTracker(false)
             .retryPolicy(new ExponentialBackoffRetry(1000, 3));
         if (auth != null) builder.authorization("digest", auth.getBytes(StandardCharsets.UTF_8));
@@ -48,7 +48,7 @@ final class MyLock {
         }
     }
 
-    /** Number of the session, in hexadecimal; null if the client has none. */
+    /** Session id in hexadecimal; null if the client has no session. */
     String session() {
         try {
             return "0x" + Long.toHexString(client.getZookeeperClient().getZooKeeper().getSessionId());
@@ -57,12 +57,12 @@ final class MyLock {
         }
     }
 
-    /** Password of the session, in hexadecimal: the suite ends sessions with it. */
+    /** Session password in hexadecimal, with which the suite can expire the session. */
     String password() throws Exception {
         return HexFormat.of().formatHex(client.getZookeeperClient().getZooKeeper().getSessionPasswd());
     }
 
-    /** Takes the lock below the directory `on`; false after that time. A time of 0 is a try, a negative one waits for ever. */
+    /** Takes the lock below the directory `on`; false after the timeout. 0 only tries, a negative timeout waits forever. */
     boolean acquire(String on, long timeoutMillis) throws Exception {
         InterProcessMutex lock = locks.computeIfAbsent(on, path -> new InterProcessMutex(client, path));
         if (timeoutMillis >= 0) return lock.acquire(timeoutMillis, TimeUnit.MILLISECONDS);

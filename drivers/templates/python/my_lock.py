@@ -1,4 +1,4 @@
-"""Edit this file: how your lock opens a session, is taken and is released. contenders.py has the protocol."""
+"""Edit this file: it defines how your lock opens a session, is acquired and is released. contenders.py has the protocol."""
 
 import time
 
@@ -9,7 +9,7 @@ from contenders import Contender, Lost, NotHeld, now, say, serve
 
 READY = {
     "driver": "my lock 1",
-    # Remove or change what your lock cannot do: zklockbench's docs/testing-your-client.md describes each field.
+    # Declare the abilities of your lock: zklockbench's docs/testing-your-client.md describes each field.
     "locks": {"MyLock": {"timeout": "native", "cancel": "none", "order": "fifo", "lost": True}},
 }
 

@@ -1,4 +1,4 @@
-//! Options of `ab`: the number of blocks, and the two sides.
+//! Options of `ab`, including those of the two sides.
 
 use std::path::PathBuf;
 
@@ -11,32 +11,32 @@ use zklockbench_locks::driver::DriverCommand;
 
 #[derive(Debug, Args)]
 pub struct AbArgs {
-    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    /// Scenario file, name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Blocks to run, each being A, B and A again [default: 8, or more if a verdict needs more]
+    /// Number of blocks (A, B and A again) [default: 8, or more if a verdict needs more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks: Option<u32>,
-    /// Continue until every confidence interval is this narrow, e.g. 3% to either side
+    /// Continue until every confidence interval is within this share to either side, e.g. 3%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub until: Option<f64>,
-    /// With --until: stop after this many blocks anyway [default: 40, or --blocks if larger]
+    /// Stop after this many blocks, even if --until is not reached [default: 40, or --blocks if larger]
     #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks_at_most: Option<u32>,
     #[command(flatten)]
     pub judging: Judging,
     #[command(flatten)]
     pub generator: GeneratorArgs,
-    /// Where to put the comparison's directory
+    /// Create the comparison's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Resume the comparison that left this directory; give the other options as they were
+    /// Resume the comparison in this directory; repeat the other options
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
-    /// Write the outcome as Markdown, too, e.g. for a pull request
+    /// Also write the outcome as Markdown, e.g. for a pull request
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Draw no charts
+    /// Skip the charts
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct AbArgs {
     pub opening: OpeningArgs,
 }
 
-/// Maximum number of blocks; more would take too long.
+/// Maximum number of blocks, which limits the duration.
 const BLOCKS_MOST: i64 = 500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,13 +58,13 @@ pub struct SideArgs {
     pub connect: Option<String>,
     pub compose: Option<PathBuf>,
     pub zookeeper_home: Option<PathBuf>,
-    /// Path to a binary of this suite.
+    /// Path to a zklockbench binary.
     pub program: Option<PathBuf>,
-    /// Drivers, which take precedence over those of both sides.
+    /// Drivers of this side, which take precedence over common drivers.
     pub drivers: Vec<DriverCommand>,
 }
 
-/// Defines the options of one side: the same for both, with different names.
+/// Defines the options of one side, whose names begin with its letter.
 macro_rules! side {
     ($(#[$of:meta])* $name:ident, $heading:literal, $set:literal, $connect:literal, $compose:literal, $home:literal, $program:literal,
      $driver:literal) => {
@@ -75,19 +75,19 @@ macro_rules! side {
             /// Set a key of the scenario, e.g. hold=5ms or 'strategies=["baton"]'
             #[arg(id = $set, long = $set, value_name = "KEY=VALUE")]
             pub set: Vec<String>,
-            /// Run against this ensemble
+            /// Use this ensemble
             #[arg(id = $connect, long = $connect, value_name = "HOST:PORT,…/CHROOT", conflicts_with_all = [$compose, $home])]
             pub connect: Option<String>,
-            /// Run against containers started from this Compose file
+            /// Use containers started from this Compose file
             #[arg(id = $compose, long = $compose, value_name = "FILE", conflicts_with = $home)]
             pub compose: Option<PathBuf>,
-            /// Run against local servers of the ZooKeeper release in this directory
+            /// Use local servers of the ZooKeeper release in this directory
             #[arg(id = $home, long = $home, value_name = "DIR")]
             pub zookeeper_home: Option<PathBuf>,
             /// Run this zklockbench binary instead of the current one
             #[arg(id = $program, long = $program, value_name = "FILE")]
             pub program: Option<PathBuf>,
-            /// Name a driver of this side alone, e.g. another release of the same library; may be repeated
+            /// Add a driver for this side alone, e.g. another release of a library; may be repeated
             #[arg(id = $driver, long = $driver, value_name = "NAME=COMMAND", value_parser = drivers::named)]
             pub drivers: Vec<DriverCommand>,
         }
@@ -101,11 +101,11 @@ macro_rules! side {
 }
 
 side! {
-    /// Definition of side A.
+    /// Options of side A.
     SideAArgs, "Side A", "a", "a-connect", "a-compose", "a-zookeeper-home", "a-program", "a-driver"
 }
 side! {
-    /// Definition of side B.
+    /// Options of side B.
     SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program", "b-driver"
 }
 
@@ -118,7 +118,7 @@ fn share(text: &str) -> Result<f64, String> {
     if share > 0.0 && share < 1.0 {
         Ok(share)
     } else {
-        Err(format!("it lies outside of 0 % to 100 %; {help}"))
+        Err(format!("it is not between 0 % and 100 %; {help}"))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_may_have_a_percent_sign() {
+    fn share_option_accepts_percentages_and_fractions() {
         for text in ["3%", "3 %", "0.03", " 3%"] {
             assert!((share(text).unwrap() - 0.03).abs() < 1e-12, "{text}");
         }

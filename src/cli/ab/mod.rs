@@ -1,8 +1,7 @@
-//! `ab`: two sides of a scenario, run in alternating blocks, either on one ensemble for all blocks or on ensembles that are
-//! reopened for each block.
+//! `ab`: compares two sides of a scenario in alternating blocks, on one ensemble for all blocks or on
+//! ensembles that are reopened for each block.
 //!
-//! Every run is a separate process, started as if by hand, so binaries can be compared as well as parameters. Every run leaves an
-//! ordinary directory.
+//! Each run is a separate process with its own directory, so binaries can be compared, too.
 
 pub mod args;
 mod side;
@@ -38,11 +37,11 @@ use zklockbench_results::{StoredRun, layout};
 use zklockbench_scenario::EnsembleChoice;
 use zklockbench_zk::Access;
 
-/// Blocks by default: eight pairs can decide six comparisons.
+/// Default number of blocks: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
 /// Default margin for every metric; pairing cancels disturbances that affect both sides.
 const MARGIN: f64 = 0.05;
-/// Limit on the number of blocks if the intervals alone decide when to stop.
+/// Default limit on the number of blocks with `--until`.
 const BLOCKS_AT_MOST: u32 = 40;
 const START: Duration = Duration::from_secs(4);
 const WARM_UP: Duration = Duration::from_secs(8);
@@ -74,7 +73,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         runs: RUNS,
         shares_ensemble: true,
     })?;
-    // All runs of a block share one ensemble.
+    // An incomplete block is repeated, because all its runs must use the same ensembles.
     let whole =
         (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);
     series.forget(|listed| Turn::ALL.iter().any(|turn| listed == key(whole, *turn)));
@@ -113,7 +112,7 @@ fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
 }
 
-/// Terms of the comparison. Metrics of losses have the margins of `compare` unless a margin is given, because 5 % of
+/// Terms of the comparison. Loss metrics keep the margins of `compare` unless a margin is given: 5 % of
 /// twenty losses is a single loss.
 fn terms(judging: &Judging) -> Terms {
     let mut terms = judging.terms(Some(MARGIN));
@@ -132,7 +131,7 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
     let needed = |outside: f64| -> Option<u32> {
         Design::Pairs.fewest(outside / comparisons.max(1) as f64)?.try_into().ok()
     };
-    // An even number, because every two blocks mirror each other.
+    // Even, because every two blocks mirror each other.
     let usual = needed(outside).unwrap_or(BLOCKS).next_multiple_of(2).max(BLOCKS);
     let blocks = args.blocks.unwrap_or(usual);
     let at_most = match (args.until, args.blocks_at_most) {
@@ -149,7 +148,7 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
     let length = Length { blocks, until: args.until, at_most, outside };
     if let Some(needed) = needed(length.share(at_most, 0)).filter(|needed| *needed > at_most) {
         output::note(&format!(
-            "note: {} cannot decide {}: that needs at least {needed}, so all will be inconclusive",
+            "note: {} cannot decide {}: at least {needed} are needed, so all will be inconclusive",
             counted(at_most, "block", "blocks"),
             counted(comparisons, "comparison", "comparisons")
         ));
@@ -159,7 +158,7 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
 
 fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
     OpeningArgs {
-        // The kept ensemble could belong to only one side, and has run for longer than a fresh one.
+        // The ensemble of `ensemble up` could serve only one side, and has run for longer than a fresh one.
         fresh: args.opening.fresh || !shared,
         install: InstallArgs { zookeeper_home: side.zookeeper_home.clone() },
         ..args.opening.clone()
@@ -167,7 +166,7 @@ fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
 }
 
 struct Estimate {
-    /// Duration of a block, including its ensembles if they are reopened.
+    /// Duration of a block, including the start of ensembles that are reopened for it.
     block: Duration,
     /// Time before the first block.
     start: Duration,
@@ -206,7 +205,7 @@ impl Estimate {
 fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], estimate: &Estimate) {
     if a.differs.is_empty() && b.differs.is_empty() {
         output::note(
-            "note: A and B are the same, so this only measures the noise here (--a and --b make them differ)",
+            "note: A and B are identical, so only noise is measured (set a difference with --a or --b)",
         );
     }
     if args.opening.quiet {
@@ -222,7 +221,7 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
     let blocks = counted(estimate.blocks, "block", "blocks");
     let comparisons = counted(planned(questions), "comparison", "comparisons");
     let more = args.until.map_or_else(String::new, |share| {
-        format!("; more until every interval is within ± {}", percent(share))
+        format!("; more blocks until every interval is within ± {}", percent(share))
     });
     output::note(&format!(
         "{comparisons}; {blocks} of A, B and A again: {} runs, about {}{more}",
@@ -243,7 +242,7 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
             "program": side.program.path,
             "zookeeper_home": side.zookeeper_home,
         });
-        // Left out if there are none, so that series of older versions can still be resumed.
+        // Omitted if there are none, so that series of older versions can still be resumed.
         if side.drivers.is_some() {
             asked["drivers"] = json!(side.recorded_drivers());
         }
@@ -254,10 +253,9 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
 
 /// A comparison in progress.
 ///
-/// Servers differ by chance from one start to the next (where the leader is, how their memory is laid out), and that
-/// must not look like a difference between the sides. So sides that share an ensemble use it without a restart.
-/// Otherwise, both ensembles are reopened for each block, and A's twice, so that these differences vary between blocks,
-/// and between A and the second A.
+/// Every start of a server differs by chance (leader, memory layout), which must not look like a difference
+/// between the sides. So sides that share an ensemble use it without a restart. Otherwise, both ensembles are
+/// reopened for each block, and A's twice: chance then varies between blocks and between the two runs of A.
 struct ComparisonInProgress {
     args: AbArgs,
     sides: BySide<Side>,
@@ -278,7 +276,7 @@ struct ComparisonInProgress {
     blocks: Vec<BlockRecord>,
     /// Answers to each question from every completed block.
     answers: Vec<(u32, Vec<Answers>)>,
-    /// Verdict over all runs of a side.
+    /// Combined verdict of each side's runs.
     judged: BySide<Verdict>,
 }
 
@@ -295,8 +293,7 @@ impl BlockRun {
         })
     }
 
-    /// Verdict on the locks from valid trials, because another block can replace trials that the machine spoiled. A
-    /// violation counts in any trial.
+    /// Verdict without invalid trials, which other blocks can replace. A violation counts in any trial.
     fn judged(&self) -> Verdict {
         let (trials, verdict) = (&self.stored.trials, &self.record.verdict);
         let all_ran = trials.len() == self.stored.run.planned_trials;
@@ -309,7 +306,7 @@ impl BlockRun {
 }
 
 impl ComparisonInProgress {
-    /// The turn whose ensemble this one uses.
+    /// Turn that opens the ensemble which this turn uses.
     fn owner(&self, turn: Turn) -> Turn {
         match turn {
             _ if self.shared => Turn::A,
@@ -352,7 +349,7 @@ impl ComparisonInProgress {
     async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
         let ran_before = Turn::ALL.iter().all(|turn| self.series.has(&key(block.number, *turn)));
         let anew: Vec<Turn> = block.order.into_iter().filter(|turn| self.is_opened_anew(*turn)).collect();
-        // A block that has already run needs only the description of its ensembles.
+        // A block that has already run opens its ensembles only if none has been described yet.
         let is_needed = !ran_before || self.described.is_empty();
         for turn in anew.iter().filter(|_| is_needed) {
             self.open(*turn, stop).await?;
@@ -401,7 +398,7 @@ impl ComparisonInProgress {
         let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
         let (owner, opened) = (self.owner(turn), &self.opened);
         let command = |place: &Path| {
-            let missing = || Error::environment(format!("the ensemble of {} isn't open", turn.title()));
+            let missing = || Error::environment(format!("the ensemble of {} is not open", turn.title()));
             let ensemble = opened.get(&owner).ok_or_else(missing)?;
             let (program, changes) = (&side.program.path, side.changes(block.seed));
             let mut run = ensemble.run(program, scenario, place, generator, None, changes);
@@ -409,7 +406,7 @@ impl ComparisonInProgress {
             Ok(run)
         };
         let run = self.series.run(&key(block.number, turn), &(), command, stop).await?;
-        // A run without results ends the comparison: another attempt would most likely end in the same way.
+        // A run without results ends the comparison, because another attempt would most likely fail too.
         let which = format!("{} of block {}", turn.title(), block.number);
         let ended = self.opened.values().find_map(|ready| ready.opened.ended());
         let stored = zklockbench_results::read(run.results(&which, ended)?)?;
@@ -424,15 +421,14 @@ impl ComparisonInProgress {
         Ok(BlockRun { record, stored })
     }
 
-    /// When this run counts requests on the wire. Counting in the first block is enough, unless the counts are
-    /// compared.
+    /// When this run counts requests on the wire: only in the first block, unless counts are compared.
     fn counting(&self, block: &Block, turn: Turn) -> CountingWhen {
         let asked = self.args.generator.counting;
         let counts = [Turn::A, Turn::B].iter().any(|turn| asked.counts(self.sides.of(*turn).scenario()));
         let is_compared =
             self.questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure));
         match counts {
-            // Another binary of the suite may not support the option.
+            // An older binary may not support the option.
             false if asked == CountingWhen::Drivers => asked,
             true if is_compared || (block.number == 1 && turn != Turn::Again) => CountingWhen::Always,
             _ => CountingWhen::Never,

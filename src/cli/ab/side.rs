@@ -1,4 +1,4 @@
-//! The two sides: what each runs, where, and with which binary and options. Also compares what their drivers declare,
+//! The two sides: their scenarios, ensembles, binaries and drivers. Also compares the drivers' declarations,
 //! and chooses the default metrics by the load.
 
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Figure, Statistic};
 use zklockbench_scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 
-/// Keys that the comparison sets by itself, and why.
+/// Keys that `ab` sets itself, and what to use instead.
 const DECIDED: [(&str, &str); 4] = [
     ("repetitions", "each block runs every combination once; use --blocks"),
     ("precision", "use --until, which adds blocks until the intervals are narrow enough"),
@@ -47,18 +47,18 @@ impl<T> BySide<T> {
 pub struct Side {
     /// Either [`Turn::A`] or [`Turn::B`].
     pub turn: Turn,
-    /// Differences from the other side as written on the command line, and the descriptions of its drivers.
+    /// The side's options as typed, and the descriptions of its drivers.
     pub differs: Vec<String>,
     pub file: ScenarioFile,
-    /// Directory of the side's ZooKeeper, if specified.
+    /// ZooKeeper directory of this side, if specified.
     pub zookeeper_home: Option<PathBuf>,
     pub program: Program,
-    /// The side's own drivers, if it has any.
+    /// Drivers of this side alone, if any.
     pub drivers: Option<OwnDrivers>,
     overrides: Overrides,
 }
 
-/// A binary of this suite.
+/// A zklockbench binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub path: PathBuf,
@@ -80,7 +80,7 @@ impl Side {
         let scenario = &file.parsed.scenario;
         if scenario.precision.is_some() {
             return Err(Error::usage(format!(
-                "{} sets `precision`: leave it out, and use --until {}%",
+                "{} sets `precision`: remove it, and use --until {}%",
                 args.scenario.display(),
                 scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
             )));
@@ -120,12 +120,12 @@ impl Side {
         self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }
 
-    /// The side's existing ensemble, if the scenario and no option names it.
+    /// External ensemble that only the scenario names, if any.
     pub fn unnamed(&self) -> Option<&str> {
         self.overrides.unnamed(self.scenario())
     }
 
-    /// Whether the side's servers are started for it, and so can be restarted.
+    /// Whether the side's servers are started by `ab`, and so can be restarted.
     pub fn has_own_servers(&self) -> bool {
         !self.scenario().ensemble.is_external()
     }
@@ -172,7 +172,7 @@ impl Side {
         if let Some(factor) = time_scale {
             option("--time-scale", factor.to_string().into());
         }
-        // The ensemble is already open.
+        // Keys of the ensemble are omitted, because it is already open.
         for set in set.iter().filter(|set| !is_about(set, "ensemble")) {
             option("--set", set.into());
         }
@@ -180,7 +180,7 @@ impl Side {
     }
 }
 
-/// Overrides of a side: the common ones, and its own, which take precedence.
+/// Overrides of a side: the common overrides, replaced by the side's own.
 fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides, Error> {
     let mut all = common.clone();
     if own.connect.is_some() || own.compose.is_some() {
@@ -240,7 +240,7 @@ impl Program {
             let (option, path) = (turn.name(), named.display());
             Error::usage(format!("--{option}-program {path}: {why}; name a binary of zklockbench"))
         };
-        // A bare name is searched for on the path, unless the file exists.
+        // A bare name is searched for in PATH, unless the file exists.
         let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
         let mut command = tokio::process::Command::new(&path);
         command.arg("--version").stdin(std::process::Stdio::null()).kill_on_drop(true);
@@ -280,7 +280,7 @@ pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
     Ok(notes)
 }
 
-/// Notes on drivers whose descriptions are the same on both sides.
+/// Notes on drivers that describe themselves identically on both sides.
 fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
     let (Some(of_a), Some(of_b)) = (&a.drivers, &b.drivers) else { return Vec::new() };
     let twin = |one: &DriverProgram| {
@@ -312,7 +312,7 @@ fn compared_locks<'a>(a: &'a Side, b: &'a Side) -> impl Iterator<Item = Compared
     })
 }
 
-/// Differences other than the library's speed.
+/// Differences in declared abilities and default parameters.
 fn differences([a, b]: [&StrategyChoice; 2], locks: [&DrivenLock; 2]) -> Vec<String> {
     let declared = |lock: &DrivenLock| {
         let abilities = lock.abilities;
@@ -329,7 +329,7 @@ fn differences([a, b]: [&StrategyChoice; 2], locks: [&DrivenLock; 2]) -> Vec<Str
     let abilities = of_a.into_iter().zip(of_b).filter(|(a, b)| a != b);
     let abilities = abilities.map(|((what, a), (_, b))| format!("`{what}` is {a} on A and {b} on B"));
     let value = |of: &StrategyChoice, name: &str| {
-        of.params.get(name).map_or_else(|| "not there".to_owned(), ToString::to_string)
+        of.params.get(name).map_or_else(|| "missing".to_owned(), ToString::to_string)
     };
     let names: std::collections::BTreeSet<&String> = a.params.keys().chain(b.params.keys()).collect();
     let params = names.into_iter().filter(|name| a.params.get(*name) != b.params.get(*name));
@@ -338,7 +338,7 @@ fn differences([a, b]: [&StrategyChoice; 2], locks: [&DrivenLock; 2]) -> Vec<Str
     abilities.chain(params).collect()
 }
 
-/// The requested metrics for both sides, or by default those that their loads measure.
+/// Metrics to compare: the requested ones, or else the defaults for the loads of both sides.
 pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [TrialPlan::of(a.scenario()), TrialPlan::of(b.scenario())];
@@ -377,11 +377,11 @@ fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
 }
 
-/// Metrics for which a trial has enough samples.
+/// Default metrics of a trial for which it will have enough samples.
 fn usual(trial: &TrialSpec) -> Vec<Figure> {
     let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
     let mut figures = match trial.load {
-        // A batch's throughput reflects the conductor, which lets contenders queue one by one.
+        // The conductor sets the pace of a batch, so throughput is not a metric.
         Load::Batch => Vec::new(),
         Load::Closed | Load::Open(_) => vec![percentile(Measure::Wait, 50), percentile(Measure::Wait, 99)],
     };
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_passed_to_a_run_as_written() {
+    fn side_options_are_passed_on_as_toml_assignments() {
         let all = |turn, text: &str| overrides(turn, &Overrides::default(), &own(&[text]));
         assert_eq!(all(Turn::A, "hold=5ms").unwrap().set, ["hold=\"5ms\""]);
         assert_eq!(all(Turn::A, "strategies=[\"baton\"]").unwrap().set, ["strategies=[\"baton\"]"]);
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_decided_by_the_comparison_cannot_be_set() {
+    fn keys_set_by_ab_cannot_be_overridden() {
         let refused =
             |common: Overrides, set: &[&str]| overrides(Turn::A, &common, &own(set)).unwrap_err().to_string();
         assert!(refused(Overrides::default(), &["repetitions=5"]).contains("--blocks"));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sides_ensemble_replaces_the_common_one() {
+    fn ensemble_of_one_side_replaces_the_common_ensemble() {
         let place = PlaceArgs { connect: Some("zk1:2181".into()), servers: Some(5), ..PlaceArgs::default() };
         let common = Overrides { place, ..Overrides::default() };
         let elsewhere = SideArgs { connect: Some("zk2:2181".into()), ..SideArgs::default() };
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_binary_gets_the_sides_changes_except_those_of_the_ensemble() {
+    async fn side_binary_gets_all_overrides_except_the_ensemble() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(
             file.path(),
@@ -474,7 +474,7 @@ mod tests {
         let crate::cli::args::Command::Ab(args) =
             crate::cli::args::Cli::try_parse_from(words).unwrap().command
         else {
-            panic!("no comparison")
+            panic!("`ab` was not parsed")
         };
         let side = Side::read(Turn::B, &args, &args.side_b.clone().into()).await.unwrap();
         assert_eq!(side.differs, ["hold=6ms", "ensemble.servers=1"]);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_determines_the_compared_metrics() {
+    fn load_determines_the_compared_metrics() {
         let closed = "contenders = 5\nhold = \"5ms\"\n";
         assert_eq!(names(&format!("{closed}duration = \"2s\"")), ["throughput", "wait.p50", "handoff.p50"]);
         assert_eq!(

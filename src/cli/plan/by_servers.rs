@@ -12,28 +12,28 @@ use zklockbench_analysis::plan::{Answer, ByServers};
 use zklockbench_core::error::Error;
 
 const SIZES: [i64; 3] = [1, 3, 5];
-/// Size of a local ensemble unless an option names one.
+/// Default size of a local ensemble.
 const USUAL: i64 = 3;
 
-/// Sizes other than the plan's own.
+/// Sizes other than that of the plan's ensemble.
 fn others(args: &PlanArgs) -> impl Iterator<Item = i64> {
     let own = own(args);
     SIZES.into_iter().filter(move |size| *size != own)
 }
 
-/// Size of the plan's own ensemble.
+/// Size of the plan's ensemble.
 pub fn own(args: &PlanArgs) -> i64 {
     args.place.servers.unwrap_or(USUAL)
 }
 
-/// Expected time of the comparison.
+/// Expected duration of the comparison.
 pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
     let one = &strategies[..strategies.len().min(1)];
     others(args).map(|size| STARTS + measuring::service_takes(asked, one, args, 1, size > 1)).sum()
 }
 
 impl Planning<'_> {
-    /// The rows of the other sizes. A size that cannot be measured is left out, with a warning.
+    /// Measures the other sizes. A size that cannot be measured is skipped with a warning.
     pub async fn other_sizes(&mut self, strategy: &String) -> Result<Vec<ByServers>, Error> {
         let mut rows = Vec::new();
         for size in others(self.args) {
@@ -48,8 +48,10 @@ impl Planning<'_> {
 
     async fn size(&mut self, size: i64, strategy: &String) -> Result<ByServers, Error> {
         let place = PlaceArgs { servers: Some(size), ..self.args.place.clone() };
-        self.countdown
-            .note(&format!("the same with {size} {}", if size == 1 { "server" } else { "servers" }));
+        self.countdown.note(&format!(
+            "measuring the same load with {size} {}",
+            if size == 1 { "server" } else { "servers" }
+        ));
         let opened = self.open(place).await?;
         self.countdown.done(STARTS);
         let opened = PlanEnsemble { prefix: format!("servers-{size}-"), repetitions: 1, ..opened };

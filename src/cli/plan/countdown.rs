@@ -1,4 +1,4 @@
-//! The remaining time of a plan: estimated beforehand, and corrected by how long the steps so far have taken.
+//! Remaining time of a plan, estimated beforehand and corrected by the duration of completed steps.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use zklockbench_scenario::parse;
 pub struct Countdown {
     is_quiet: bool,
     began: clock::Stamp,
-    /// When the last step ended.
+    /// End of the last step.
     ended: clock::Stamp,
-    /// Expected time of the steps so far.
+    /// Expected duration of the completed steps.
     done: Duration,
-    /// Expected time of the remaining steps.
+    /// Expected duration of the remaining steps.
     pub left: Duration,
 }
 
 impl Countdown {
-    /// Starts with the expected time of all steps.
+    /// Starts with the expected duration of all steps.
     pub fn of(steps: Duration, is_quiet: bool) -> Self {
         let now = clock::now();
         Self { is_quiet, began: now, ended: now, done: Duration::ZERO, left: steps }
     }
 
-    /// Prints what begins, with the remaining time.
+    /// Prints the next step and the remaining time.
     pub fn note(&self, what: &str) {
         if !self.is_quiet {
             output::note(&format!("{what}; about {} left", in_words(self.left())));
         }
     }
 
-    /// Waits for a step, and occasionally reports the remaining time.
+    /// Waits for a step, and reports the remaining time at intervals.
     pub async fn during<T>(&self, step: impl Future<Output = T>) -> T {
         let mut step = std::pin::pin!(step);
         loop {
@@ -45,7 +45,7 @@ impl Countdown {
         }
     }
 
-    /// Counts a step as done; `expected` is its expected time.
+    /// Counts a step as completed; `expected` is its expected duration.
     pub fn done(&mut self, expected: Duration) {
         self.ended = clock::now();
         self.done += expected;
@@ -59,9 +59,9 @@ impl Countdown {
     }
 }
 
-/// Interval at which a long step reports the remaining time.
+/// Interval of reports during a long step.
 const EVERY: Duration = Duration::from_secs(40);
-/// Duration of the completed steps from which their speed is known.
+/// Expected duration of completed steps after which estimates are corrected.
 const KNOWN_AFTER: Duration = Duration::from_secs(10);
 
 fn corrected(left: Duration, done: Duration, took: Duration) -> Duration {
@@ -71,7 +71,7 @@ fn corrected(left: Duration, done: Duration, took: Duration) -> Duration {
     left.mul_f64((took.as_secs_f64() / done.as_secs_f64()).clamp(0.8, 3.0))
 }
 
-/// Expected time of a run of this scenario.
+/// Expected duration of a run of this scenario.
 pub fn expected(name: &str, text: &str) -> Result<Duration, Error> {
     let parsed = parse(name, text, &zklockbench_load::catalog())?;
     Ok(runs::expected(&parsed.scenario))
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_host_lengthens_the_remaining_time() {
+    fn remaining_time_grows_on_a_slow_host() {
         let seconds = Duration::from_secs;
         assert_eq!(corrected(seconds(100), seconds(9), seconds(30)), seconds(100));
         assert_eq!(corrected(seconds(100), seconds(60), seconds(90)), seconds(150));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_rounded() {
+    fn remaining_times_are_rounded() {
         let said = [4, 31, 89, 100, 149, 151].map(|seconds| in_words(Duration::from_secs(seconds)));
         assert_eq!(said, ["10 seconds", "40 seconds", "90 seconds", "2 minutes", "2 minutes", "3 minutes"]);
     }

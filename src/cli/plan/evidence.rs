@@ -1,4 +1,4 @@
-//! Evidence from stored results for each strategy.
+//! Evidence for each strategy from stored results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,16 +17,15 @@ use zklockbench_record::{EnsembleInfo, HostInfo, RawRequest, Trial};
 use zklockbench_results::layout;
 use zklockbench_scenario::each_way;
 
-/// Number of levels searched below a named directory: a store contains sweeps, a sweep contains points, and a point is
-/// a run.
+/// Maximum depth of the search for results, e.g. a store with sweeps, whose points are runs.
 const DEPTH: usize = 4;
-/// Infix of the names of runs that verify a plan, before the number.
+/// Infix before the number in names of runs that verify a plan.
 pub const VERIFIES: &str = "verify-";
 
 pub struct StoredEvidence {
     question: Question,
     load: PlannedLoad,
-    /// Results of trials of exactly the question's load, by strategy; the longest trial counts.
+    /// Results of trials of exactly the question's load, by strategy; the result with the most waits is kept.
     own_loads: BTreeMap<String, MeasuredLoad>,
     trials: Vec<Observation>,
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
@@ -35,7 +34,7 @@ pub struct StoredEvidence {
     write_us: Option<u64>,
     pub sources: Vec<PathBuf>,
     pub place: Option<(HostInfo, EnsembleInfo)>,
-    /// Whether the servers' data was in memory, according to a result.
+    /// Whether the servers' data was in memory; `None` if unknown.
     in_memory: Option<bool>,
     pub left_out: Vec<String>,
 }
@@ -57,7 +56,7 @@ impl StoredEvidence {
         }
     }
 
-    /// Result of a trial of exactly the question's load, if there is one.
+    /// Result of a trial of exactly the question's load, if any.
     pub fn own_load(&self, strategy: &str) -> Option<&MeasuredLoad> {
         self.own_loads.get(strategy)
     }
@@ -73,7 +72,7 @@ impl StoredEvidence {
         }
     }
 
-    /// Reads a run, a calibration, or all of them below a directory.
+    /// Reads a run, a calibration, or all results below a directory.
     pub fn take(&mut self, path: &Path) -> Result<(), Error> {
         let mut found = FoundDirectories::default();
         collect(path, DEPTH, &mut found)?;
@@ -99,14 +98,13 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Takes only the evidence on which a plan's answer was based. Trials that the plan left out had a reason, and runs
-    /// that verified it are not evidence.
+    /// Reads the evidence for a plan's answer, without skipped trials and without the runs that verified it.
     fn take_plan(&mut self, dir: &Path) -> Result<(), Error> {
         let plan = plan::read(dir)?;
         let trials: BTreeSet<String> =
             plan.answers.iter().flat_map(|answer| &answer.sources).cloned().collect();
         for source in &plan.sources {
-            // The results may have moved since the plan was made.
+            // The plan's directory may have moved.
             let here = dir.join(plan::RUNS).join(source.file_name().unwrap_or_default());
             let source = if here.is_dir() { &here } else { source };
             if disk::has(source, layout::CALIBRATION) {
@@ -118,7 +116,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Takes the trials of a run, or only the listed ones.
+    /// Reads the trials of a run, or only those in `only`.
     fn take_run(&mut self, dir: &Path, only: Option<&BTreeSet<String>>) -> Result<(), Error> {
         let stored = zklockbench_results::read(dir)?;
         self.fits(dir, &stored.run.host, &stored.run.ensemble)?;
@@ -126,7 +124,7 @@ impl StoredEvidence {
         for trial in &stored.trials {
             self.take_own_load(dir, trial);
             let added = trial.spec.added_round_trip();
-            // Added round-trip time throughout the trial is not a failure.
+            // Round-trip time added throughout a trial is not a failure.
             let failures = trial.faults.iter().filter(|fault| added.is_none() || hits_servers(&fault.kind));
             let failures =
                 failures.filter_map(|fault| MeasuredFailure::of(trial, fault, hits_servers(&fault.kind)));
@@ -139,13 +137,13 @@ impl StoredEvidence {
                 }
                 Ok(_) => {
                     let why = self.other_distance(&name, added);
-                    // All trials of a run share the reason.
+                    // All trials of a run have the same reason.
                     if !self.left_out.contains(&why) {
                         self.left_out.push(why);
                     }
                 }
                 Err(_) if !trial.faults.is_empty() && added.is_none() => {}
-                // This trial was only meant to measure the outage.
+                // This trial measures only the outage.
                 Err(_) if trial.faults.iter().any(|one| hits_servers(&one.kind)) => {}
                 Err(why) => self.left_out.push(why),
             }
@@ -174,11 +172,11 @@ impl StoredEvidence {
         )
     }
 
-    /// Checks that a result was measured on the same host and ensemble as the others.
+    /// Checks that a result is from the same host and ensemble as the others.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
         let apart = |what: String, before: String| {
             Err(Error::usage(format!(
-                "{}: {what} than the earlier results ({before}), so they cannot be combined; name results of one",
+                "{}: {what} than the earlier results ({before}), so they cannot be combined; use results of one environment",
                 dir.display()
             )))
         };
@@ -204,19 +202,19 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Location of that ensemble's data and of these results' data, if they differ.
+    /// Location of the data of this ensemble and of the ensemble in the earlier results, if they differ.
     fn other_placement(&self, ensemble: &EnsembleInfo) -> Option<[&'static str; 2]> {
         let (is, before) = (ensemble.is_in_memory()?, self.in_memory?);
         let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
         (is != before).then(|| [is, before].map(said))
     }
 
-    /// A row with the time of a write and the maximum rate of writes.
+    /// Adds the time of a write and the maximum write rate to a row.
     pub fn with_writes(&self, row: ByServers) -> ByServers {
         ByServers { write_us: self.write_us, writes_per_s: self.writes_per_s, ..row }
     }
 
-    /// Refuses results if none of them can be used.
+    /// Fails if none of the results can be used.
     pub fn check(&self) -> Result<(), Error> {
         match self.left_out.first() {
             Some(why) if self.trials.is_empty() && self.own_loads.is_empty() => Err(Error::usage(format!(
@@ -226,7 +224,7 @@ impl StoredEvidence {
         }
     }
 
-    /// Note for a trial on that ensemble if it differs from the ensemble of these results.
+    /// Note for a trial on this ensemble if it differs from the ensemble in the results.
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Some(format!(
@@ -256,8 +254,7 @@ impl StoredEvidence {
     }
 }
 
-/// Whether two ensembles have as many servers of the same versions, and either both or neither share the load
-/// generator's host.
+/// Whether two ensembles have the same server versions, and both or neither share the load generator's host.
 fn is_like(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let versions = |ensemble: &EnsembleInfo| {
         let mut versions: Vec<String> =
@@ -284,13 +281,12 @@ fn hits_servers(kind: &str) -> bool {
 #[derive(Default)]
 struct FoundDirectories {
     runs: Vec<PathBuf>,
-    /// Plans, which contribute only the evidence for their answers.
+    /// Plans, of which only the evidence for their answers is read.
     plans: Vec<PathBuf>,
 }
 
-/// Collects every directory of a plan, run or calibration, there and below. Hidden directories belong to unfinished
-/// runs and are skipped; links are not followed. A run that verified a plan is not evidence for the next plan unless it
-/// is named itself.
+/// Collects the directories of plans, runs and calibrations at this path and below. Skips hidden directories
+/// of unfinished runs, links, and runs that verified a plan unless named directly.
 fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<(), Error> {
     if disk::has(path, plan::FILE.name) {
         found.plans.push(path.to_owned());
@@ -315,7 +311,7 @@ fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<()
     Ok(())
 }
 
-/// Whether a run of that name verified a plan: `plan-1a2b3c4d-verify-1`.
+/// Whether the run of this name verified a plan: `plan-1a2b3c4d-verify-1`.
 fn verifies(name: &str) -> bool {
     name.rsplit_once(VERIFIES).is_some_and(|(plan, number)| {
         (plan.is_empty() || plan.ends_with('-')) && number.chars().all(|c| c.is_ascii_digit())

@@ -1,5 +1,5 @@
-//! Holds as given by options: a mean, a mean with its 99th percentile, a constant, a distribution as in a scenario, or
-//! a file of measured holds.
+//! Parses holds from options: a mean, a mean with its 99th percentile, a constant, a distribution as in a
+//! scenario, or a file of measured holds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use zklockbench_scenario::{Columns, Distribution, MeasuredTimes, holds_from_text
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holds {
     pub mean: Duration,
-    /// The holds in TOML, as in a scenario; `None` if only the mean is known.
+    /// The holds in TOML; `None` if only the mean is known.
     pub toml: Option<String>,
 }
 
@@ -36,13 +36,13 @@ pub fn parsed_holds(text: &str) -> Result<Holds, String> {
 /// The 99th percentile of a standard normal distribution.
 const P99: f64 = 2.326_347_9;
 
-/// The log-normal distribution with this mean and 99th percentile, written `40ms p99 500ms`.
+/// Log-normal distribution with this mean and 99th percentile, given as `40ms p99 500ms`.
 fn by_mean_and_p99(text: &str) -> Result<Holds, String> {
     let (mean, p99) =
         text.split_once(" p99 ").ok_or("write the mean and the 99th percentile: 'mean 40ms p99 500ms'")?;
     let (mean, p99) = (within(parse_duration(mean.trim())?)?, parse_duration(p99.trim())?);
     let ratio = p99.as_secs_f64() / mean.as_secs_f64();
-    // p99 = mean × exp(P99 × sigma − sigma² / 2), which is largest where sigma is P99.
+    // p99 = mean × exp(P99 × sigma − sigma² / 2), which is largest for sigma = P99.
     let rest = P99 * P99 - 2.0 * ratio.ln();
     if ratio < 1.0 || rest < 0.0 {
         return Err(format!(
@@ -96,7 +96,7 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_duration_is_a_mean_and_a_distribution_can_be_given() {
+    fn hold_option_accepts_a_mean_a_constant_or_a_distribution() {
         assert_eq!(parsed_holds("20ms"), Ok(Holds { mean: 20 * MILLISECOND, toml: None }));
         let exact = parsed_holds("exactly 20ms").unwrap();
         assert_eq!((exact.mean, exact.toml.as_deref()), (20 * MILLISECOND, Some("\"20000us\"")));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_and_a_99th_percentile_make_a_log_normal_distribution() {
+    fn mean_and_99th_percentile_give_a_log_normal_distribution() {
         let holds = parsed_holds("mean 40ms p99 500ms").unwrap();
         let mut drawn: Vec<Duration> = {
             let holds = distribution(holds.toml.as_deref().unwrap()).unwrap();

@@ -1,9 +1,9 @@
-//! Measurements for an answer without stored results: each lock in service, the loss of the leader under each, and the question's
-//! own load. Also the ensemble on which a plan measures and verifies, with its runs there.
+//! Measurements of a plan: each lock in service, the loss of the leader under each lock, and the question's
+//! own load. Also the ensemble on which a plan measures and verifies.
 //!
-//! Under a light load, or over many locks, hardly any request waits. So a lock's service is measured separately from
-//! the load: at the question's rate or a higher one, over a few busy locks. If the prediction is inconclusive, the
-//! question's own load decides.
+//! Under a light load, or over many locks, hardly any request waits. So a lock's service is measured
+//! separately, at the question's rate or a higher one over a few busy locks. The question's own load decides
+//! if the prediction is inconclusive.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -26,33 +26,33 @@ use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration, number};
 use zklockbench_core::verdict::Verdict;
 
-/// Loads that show a lock in service, as factors on the rate and utilisations of each lock. They differ so that the parts of a
-/// handoff can be told apart: those that depend on the queue, and those that depend on the ensemble's load.
+/// Service loads as factors on the rate and utilisations of each lock. They differ so that the parts of a
+/// handoff that depend on the queue can be separated from those that depend on the ensemble's load.
 const POINTS: [(f64, f64); 3] = [(0.5, 0.5), (1.0, 0.8), (1.3, 0.7)];
-/// Approximate handoff time, used to estimate how busy a lock will be, and the number of round trips in it.
+/// Approximate handoff time for estimating a lock's utilisation, and the number of round trips in a handoff.
 const HANDOFF: Duration = Duration::from_millis(5);
 const ROUND_TRIPS: u32 = 2;
-/// Longest mean hold of these loads. Handoffs hardly depend on holds, and with short holds there are more handoffs.
+/// Maximum mean hold of service loads. Handoffs hardly depend on holds, and shorter holds give more handoffs.
 const HOLD_MOST: Duration = Duration::from_millis(30);
-/// Sessions for each busy lock, most of which wait.
+/// Sessions per busy lock, most of which wait.
 const SESSIONS_EACH: usize = 7;
 const MEASURES: Duration = Duration::from_secs(7);
 const WARMS_UP: Duration = Duration::from_millis(1_500);
 const REPETITIONS: usize = 2;
 /// Duration of a quick calibration, including its setup.
 const CALIBRATES: Duration = Duration::from_secs(9);
-/// Time to start an ensemble and to warm it up.
+/// Expected time to start an ensemble and to warm it up.
 pub const STARTS: Duration = Duration::from_secs(12);
 const OUTAGE: &str = "outage";
-/// Arrivals and length of the measurement of the question's own load. It is longer if the prediction is inconclusive.
+/// Number of arrivals, and duration, for measuring the question's own load.
 const OWN_ARRIVALS: f64 = 1_000.0;
 const OWN_LASTS: Duration = Duration::from_secs(45);
 const OPEN_LASTS: Duration = Duration::from_secs(60);
-/// Share of the headroom up to which a light load is multiplied.
+/// Share of the headroom up to which a light load may be multiplied.
 const OF_HEADROOM: f64 = 0.7;
-/// Name of the run with a fresh lock per request, and the scenario's value for such locks.
+/// Name of the run with a fresh lock per request, and the value of `locks` in its scenario.
 const FRESH: &str = "fresh";
-/// Approximate number of locks that such a run acquires.
+/// Approximate number of acquisitions in this run.
 const FRESH_LOCKS: f64 = 500.0;
 
 /// A plan in progress.
@@ -68,13 +68,13 @@ pub struct Planning<'a> {
 pub struct PlanEnsemble {
     pub ready: ReadyEnsemble,
     pub place: PlaceArgs,
-    /// Prefix of the names of its runs.
+    /// Prefix of run names.
     pub prefix: String,
-    /// How often each lock is measured in each service load.
+    /// Number of repetitions of each service load.
     pub repetitions: usize,
 }
 
-/// A run to make: its name, its scenario, and its load as a phrase.
+/// A planned run: its name, its scenario, and its load as a phrase.
 struct Step {
     name: String,
     text: String,
@@ -87,12 +87,12 @@ impl Step {
     }
 }
 
-/// Expected time of all measurements.
+/// Expected duration of all measurements.
 pub fn takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs, breaks_servers: bool) -> Duration {
     service_takes(asked, strategies, args, REPETITIONS, breaks_servers) + OWN_TAKES
 }
 
-/// Expected time of calibration, service loads and the loss of the leader.
+/// Expected duration of calibration, service loads and the loss of the leader.
 pub fn service_takes(
     asked: &AskedLoad,
     strategies: &[String],
@@ -118,10 +118,10 @@ fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Durati
     strategies * (Failures::of(args.failures, asked.scenario.session_timeout).last + 2 * WARMS_UP) + STARTS
 }
 
-/// Expected time of measuring the question's own load.
+/// Expected duration of measuring the question's own load.
 const OWN_TAKES: Duration = Duration::from_secs(25);
 
-/// Runs that show each lock in service, at all points in turn.
+/// Runs of each lock at all service loads in turn.
 fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usize) -> Vec<Step> {
     let holds = asked.load.holds_at_most(HOLD_MOST);
     let question = asked.question.in_service(&holds);
@@ -143,7 +143,7 @@ fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usi
     (1..).zip(points).map(step).collect()
 }
 
-/// Rate of the load. Returning clients request at most as often as they are served.
+/// Rate of the load. Returning clients cannot request more often than they are served.
 fn usual_rate(asked: &AskedLoad) -> f64 {
     let question = &asked.question;
     if !asked.load.is_closed() {
@@ -160,7 +160,7 @@ impl AskedLoad {
 }
 
 impl Planning<'_> {
-    /// Starts or finds an ensemble, and warms it up if it is local.
+    /// Opens an ensemble, and warms it up if it is local.
     pub async fn open(&self, place: PlaceArgs) -> Result<PlanEnsemble, Error> {
         let access = self.args.opening.access.access(None)?;
         let (scenario, logs) = (place.scenario("plan")?, self.series.server_logs("plan"));
@@ -168,7 +168,7 @@ impl Planning<'_> {
         Ok(PlanEnsemble { ready, place, prefix: String::new(), repetitions: REPETITIONS })
     }
 
-    /// Adds the evidence for predictions: the parts of the service time, and the cost of a leader's death.
+    /// Measures the evidence for predictions: service times, and the cost of losing the leader.
     pub async fn measure(
         &mut self,
         on: &PlanEnsemble,
@@ -207,13 +207,13 @@ impl Planning<'_> {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // Other questions can still be answered.
             Err(why) => {
-                output::warn(format!("what happens while a server is down was not measured: {why}"));
+                output::warn(format!("the cost of failures was not measured: {why}"));
                 Ok(())
             }
         }
     }
 
-    /// Measures the question's own load with the strategy of an answer.
+    /// Measures the question's own load with one strategy.
     pub async fn own_load(
         &mut self,
         on: &PlanEnsemble,
@@ -241,9 +241,9 @@ impl Planning<'_> {
         Ok(stored.trials.first().and_then(shown))
     }
 
-    /// Measures the question's load with a new lock for each request.
+    /// Measures the question's load with a fresh lock for each request.
     pub async fn fresh(&mut self, on: &PlanEnsemble, strategies: &[String]) -> Result<Vec<FreshCost>, Error> {
-        // No two requests meet at a fresh lock, so no lock is popular.
+        // Requests never share a fresh lock, so no lock is popular.
         let question = Question { popularity: None, ..self.asked.question.clone() };
         let seed = self.args.seed;
         let lasts = Duration::from_secs_f64((FRESH_LOCKS / question.rate).clamp(3.0, 60.0));
@@ -259,7 +259,7 @@ impl Planning<'_> {
         Ok(stored.trials.iter().map(|trial| FreshCost::of(trial, question.rate)).collect())
     }
 
-    /// Kills leaders under the load again, on other servers, to check the prediction.
+    /// Kills leaders again under the load, on other servers, to check the prediction.
     pub async fn lose_leaders(
         &mut self,
         on: &PlanEnsemble,
@@ -276,7 +276,7 @@ impl Planning<'_> {
         self.run_apart(on, &name, &text, Duration::ZERO).await
     }
 
-    /// Runs a scenario, which is expected to take so long.
+    /// Runs a scenario; `takes` is its expected duration.
     pub async fn run(
         &mut self,
         on: &PlanEnsemble,
@@ -291,7 +291,7 @@ impl Planning<'_> {
         self.left(on, name, takes, command).await
     }
 
-    /// Like `run`, but on a separate ensemble like this one, because it breaks servers.
+    /// Like `run`, but on a separate ensemble of the same kind, because the run breaks servers.
     async fn run_apart(
         &mut self,
         on: &PlanEnsemble,
@@ -321,7 +321,7 @@ impl Planning<'_> {
         takes: Duration,
         command: impl FnOnce(&Path) -> Result<Process, Error>,
     ) -> Result<PathBuf, Error> {
-        // For an objective far from the generator's delay, an invalid trial may be enough.
+        // An invalid trial may be good enough if the objective is far from the generator's delay.
         let once = |place: &Path| {
             let mut command = command(place)?;
             command.env("ZKLOCKBENCH_NO_RERUNS", "1");
@@ -333,15 +333,15 @@ impl Planning<'_> {
     }
 }
 
-/// Number of waits needed to judge the objective.
+/// Minimum number of waits for judging the objective.
 pub fn needed(question: &Question) -> f64 {
     question.objective.figure.samples_needed().max(100) as f64
 }
 
-/// Offset of the seed of measurements of the load itself.
+/// Offset of the seed for measurements of the load itself.
 const OWN_BY: u64 = 500;
 
-/// Largest multiple of the load that meets the objective according to an answer, with a margin.
+/// Maximum multiple of the load that meets the objective according to an answer, with a margin.
 pub fn times_at_most(answer: &Answer) -> f64 {
     match (&answer.verdict, answer.headroom) {
         (Verdict::Held, Some(headroom)) => OF_HEADROOM * headroom.factor,
@@ -349,29 +349,28 @@ pub fn times_at_most(answer: &Answer) -> f64 {
     }
 }
 
-/// Largest number of locks in a trial with faults: each lock takes time to create and remove, and among so many, none
-/// is busy.
+/// Maximum number of locks in a trial with faults. More locks take long to create, and none is busy.
 const LOCKS_MOST: usize = 2_000;
 
-/// The question's load on several groups of locks, or on fewer locks if there are very many.
+/// The question's load over copies of its locks, up to a maximum number of locks.
 fn outage_load(question: &Question) -> QuestionLoad {
     let load = question.copies(copies(question));
     QuestionLoad { locks: load.locks.min(LOCKS_MOST), ..load }
 }
 
-/// The faults of a trial, one after the other.
+/// Consecutive faults of a trial.
 struct Failures {
-    /// The fault as `[[fault]]` tables of a scenario.
+    /// The faults as `[[fault]]` tables of a scenario.
     toml: String,
     last: Duration,
 }
 
-/// A kind of failure, and the time until everything is back to normal.
+/// A fault in TOML, and the time until the ensemble has recovered.
 type KindOfFailure = (&'static str, Duration);
 
 const LEADER: KindOfFailure =
     ("kind = \"kill\"\ntarget = \"leader\"\nduration = \"2s\"\n", Duration::from_secs(8));
-/// Long enough to show how contenders fare that arrive while a server is down.
+/// Long enough for contenders to arrive while a server is down.
 const FOLLOWER: KindOfFailure =
     ("kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n", Duration::from_secs(16));
 /// A long garbage collection of a client, which loses its session if the session timeout is shorter.
@@ -383,7 +382,7 @@ const PAUSED: KindOfFailure =
 const ROLLING: KindOfFailure = ("kind = \"rolling-restart\"\n", Duration::from_secs(30));
 
 impl Failures {
-    /// Each kind this many times, and one rolling restart of all servers; a single loss of the leader for `None`.
+    /// Each kind of failure `times` times, and one rolling restart; `None` for a single loss of the leader.
     fn of(times: Option<u32>, session_timeout: Duration) -> Self {
         let Some(times) = times else { return Self::of_leaders(1) };
         let mut all = Self::of_leaders(times);

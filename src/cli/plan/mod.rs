@@ -1,4 +1,4 @@
-//! `plan`: a question, the measurements to answer it, the answer, and its verification.
+//! `plan`: reads a question, measures, predicts an answer, and verifies it.
 
 mod by_servers;
 mod countdown;
@@ -42,10 +42,10 @@ use zklockbench_scenario::{Scenario, did_you_mean};
 use zklockbench_stats::queueing::Order;
 use zklockbench_zk::Target;
 
-/// Offset of the seed, so that a verification uses different random draws.
+/// Offset of the seed for a verification, which must not repeat the random draws.
 const VERIFIES_BY: u64 = 1_000;
 
-/// Default strategies: a queue that notifies one waiter, a queue that notifies all, and the most widely used recipe.
+/// Default strategies: queues that notify one waiter or all, and the most widely used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -80,7 +80,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     let (mut on, mut fresh) = (None, Vec::new());
     if args.from.is_empty() {
         let opened = planning.open(args.place.clone()).await?;
-        // How long the servers took to start shows how fast the host is.
+        // The actual start time of the servers shows how fast the host is.
         planning.countdown.left = STARTS + takes(Some(opened.ready.may_lose_a_server()));
         planning.countdown.done(STARTS);
         let mut measured = planning.measure(&opened, &strategies, &mut stored_evidence).await;
@@ -137,7 +137,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     tell(&plan, &planning.series, args.opening.quiet, stop)
 }
 
-/// Reads the stored results that the answer is based on.
+/// Reads the stored results in `--from`.
 async fn read_evidence(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -154,13 +154,13 @@ async fn read_evidence(
     Ok(stored_evidence)
 }
 
-/// Returns a result; an error also states how to resume.
+/// Passes a result on; prints how to resume after an error.
 fn resumable<T>(result: Result<T, Error>, series: &Series) -> Result<T, Error> {
     result.inspect_err(|_| output::note(&format!("resume with: {}", how_to_resume(series.path()))))
 }
 
 impl Planning<'_> {
-    /// The load on each number of servers.
+    /// Compares the load on 1, 3 and 5 servers.
     async fn compare_servers(
         &mut self,
         plan: &PlanFile,
@@ -175,7 +175,7 @@ impl Planning<'_> {
         Ok(rows)
     }
 
-    /// Measures the load itself with the best lock, and with the next ones if the best one misses the objective.
+    /// Measures the load itself with the best strategy, and with the next ones if that misses the objective.
     async fn decide(&mut self, answers: &mut [Answer], on: &PlanEnsemble) -> Result<(), Error> {
         let objective = &self.asked.question.objective;
         for number in 1..=TRIED_MOST {
@@ -195,12 +195,11 @@ impl Planning<'_> {
     }
 }
 
-/// Effort of the predictions.
 fn effort(args: &PlanArgs) -> Effort {
     Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) }
 }
 
-/// Expected time of the whole plan; `breaks_servers` is `None` if it measures nothing.
+/// Expected duration of the whole plan; `breaks_servers` is `None` if nothing is measured.
 fn takes(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -213,13 +212,13 @@ fn takes(
     predicting(strategies) + [measures, compares, verifies].into_iter().flatten().sum::<Duration>()
 }
 
-/// Expected time of the simulations.
+/// Expected duration of the simulations.
 fn predicting(strategies: &[String]) -> Duration {
     const EACH: Duration = Duration::from_secs(5);
     EACH * u32::try_from(strategies.len()).unwrap_or(u32::MAX)
 }
 
-/// The answers from predictions alone, and the map of other loads.
+/// Answers from predictions alone, and the map of other loads.
 fn predictions(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -235,7 +234,7 @@ fn predictions(
             (name, load, evidence)
         })
         .collect();
-    // A simulation takes seconds, so each strategy runs on its own thread.
+    // Simulations take seconds, so each strategy runs on its own thread.
     let answers: Vec<Answer> = std::thread::scope(|scope| {
         let answer = |(name, load, evidence): &(&String, PlannedLoad, Evidence)| {
             Answer::of(name, evidence, load, objective, effort)
@@ -248,7 +247,7 @@ fn predictions(
     (answers, map)
 }
 
-/// Largest number of locks with which the load itself is measured.
+/// Maximum number of strategies with which the load itself is measured.
 const TRIED_MOST: u64 = 3;
 
 /// Settings that must not change when the plan is resumed.
@@ -265,7 +264,7 @@ fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_j
     asked
 }
 
-/// The requested strategies, each of which admits one contender at a time.
+/// The requested or default strategies, each of which admits one contender at a time.
 fn strategies(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -299,7 +298,7 @@ fn strategies(
     Ok(args.strategies.iter().map(|label| own_label(label)).collect())
 }
 
-/// The name of a strategy, which is the first part of its label.
+/// Name of a strategy, which is the first word of its label.
 fn name_in(label: &str) -> &str {
     label.split(' ').next().unwrap_or_default()
 }
@@ -316,7 +315,7 @@ fn order(card: &LockCard) -> Order {
     if card.guarantees.fifo { Order::Fifo } else { Order::Unordered }
 }
 
-/// Refuses options for an ensemble that is not used, and ensembles that cannot provide the question's round trips.
+/// Rejects options for an unused ensemble, and an ensemble that cannot add the round-trip time.
 fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> Result<(), Error> {
     let measures = args.from.is_empty() || args.verify;
     if !measures && args.place.servers.is_some() {
@@ -334,7 +333,7 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     Needs::of(scenario).check(&place, driven, &args.generator, access)
 }
 
-/// The load in the order of a strategy's queue, and the evidence on the strategy.
+/// The load in the order of the strategy's queue, and the evidence for the strategy.
 fn load_and_evidence(
     strategy: &str,
     stored_evidence: &StoredEvidence,

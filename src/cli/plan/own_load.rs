@@ -1,4 +1,4 @@
-//! The load in question as a scenario: for the measurement that decides, and for the verification.
+//! Builds the scenario of the question's own load, for the deciding measurement and for the verification.
 
 use std::time::Duration;
 
@@ -9,54 +9,54 @@ use zklockbench_analysis::plan::{Question, QuestionLoad, in_toml};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration, number};
 
-/// Target load of the ensemble during measurements, in acquisitions per second, unless the question asks for more.
+/// Load of the ensemble during measurements, in acquisitions per second, unless the question's is higher.
 pub const BUSY: f64 = 120.0;
-/// Largest number of sessions in a trial, unless the question itself has more.
+/// Maximum number of sessions in a trial, unless the question itself has more.
 const SESSIONS: f64 = 200.0;
-/// Largest share of sessions that hold locks at the same time, for sessions not to be a limit.
+/// Maximum share of sessions that hold locks at the same time; above it, requests wait for sessions.
 const FREE: f64 = 0.5;
-/// Largest number of locks in a trial, unless the question itself has more.
+/// Maximum number of locks in a trial, unless the question itself has more.
 const LOCKS: f64 = 1_000.0;
 const SHORTEST: Duration = Duration::from_secs(10);
-/// Length of a warm-up in holds, and its longest duration.
+/// Length of a warm-up in holds, and its maximum duration.
 const WARM_UP_HOLDS: u32 = 5;
 const WARM_UP_MOST: Duration = Duration::from_secs(15);
-/// Longest trial of a load that cannot fit.
+/// Maximum duration of a trial with an impossible load.
 const IMPOSSIBLE: Duration = Duration::from_secs(15);
-/// Smallest factor on the rate that makes a different load worthwhile.
+/// Minimum factor on the rate for which a different load is worthwhile.
 const WORTH_IT: f64 = 1.2;
-/// Factor on the requested arrivals, because their number varies.
+/// Reserve for the random number of arrivals.
 const SPARE: f64 = 1.05;
 
-/// The part of the load to run, and the strategy.
+/// The load to run, and the strategy.
 pub struct Wanted<'a> {
     pub name: &'a str,
     /// The strategy, as a scenario lists it.
     pub strategy: &'a str,
     pub seed: u64,
     pub arrivals: f64,
-    /// Number of arrivals needed to judge the objective.
+    /// Minimum number of arrivals for judging the objective.
     pub needed: f64,
     pub longest: Duration,
-    /// Largest factor on the rate to use if the load itself has too few arrivals.
+    /// Maximum factor on the rate if the load itself has too few arrivals.
     pub times_at_most: f64,
 }
 
-/// The load as a scenario, and as a sentence.
+/// The load as a scenario, and as a phrase.
 pub struct OwnLoad {
     pub text: String,
     pub said: String,
-    /// Rate of each lock as a multiple of the question's.
+    /// Factor on the question's rate of each lock.
     pub times: f64,
 }
 
 impl OwnLoad {
-    /// The question's load over several copies of its locks, so that arrivals are frequent. Where that is not possible, a light
-    /// load runs at a multiple of its rate.
+    /// The question's load over several copies of its locks, so that arrivals are frequent. If copies are
+    /// impossible, a light load runs at a multiple of its rate.
     pub fn of(asked: &AskedLoad, wanted: &Wanted<'_>) -> Result<Self, Error> {
         let question = &asked.question;
         let base = question.copies(if asked.may_be_copied() { copies(question) } else { 1.0 });
-        // An excessive load is noticed early.
+        // A short trial is enough to detect an impossible load.
         let longest = match asked.load.impossible() {
             Some(_) => wanted.longest.min(IMPOSSIBLE),
             None => wanted.longest,
@@ -70,7 +70,7 @@ impl OwnLoad {
         let rate = times * base.rate;
         let lasts = Duration::try_from_secs_f64(SPARE * wanted.arrivals / rate).unwrap_or(longest);
         let lasts = lasts.clamp(SHORTEST.min(longest), longest);
-        // Queues of long holds take long to build up.
+        // Queues take longer to build up if holds are long.
         let warm_up = (WARM_UP_HOLDS * question.hold).clamp(base.warm_up, WARM_UP_MOST);
         let load = QuestionLoad { rate, lasts, warm_up, seed: wanted.seed, ..base };
         let (text, lasts) = match &question.scenario {
@@ -87,8 +87,7 @@ impl OwnLoad {
     }
 }
 
-/// Factor on the requested number of locks that makes handoffs frequent enough, with no more sessions and locks than this host can
-/// handle.
+/// Number of copies that makes handoffs frequent, within this host's limits on sessions and locks.
 pub fn copies(question: &Question) -> f64 {
     if question.popularity.is_some() {
         return 1.0;
@@ -96,9 +95,9 @@ pub fn copies(question: &Question) -> f64 {
     let clients = question.clients as f64;
     let held = (question.rate * question.hold.as_secs_f64()).max(1e-9);
     let by_clients = match question.think {
-        // Returning clients are part of the load: each lock must keep its own.
+        // Returning clients are part of the load, so each lock must keep its own clients.
         Some(_) => SESSIONS / clients,
-        // If requests may have to wait for a session, copies of the locks would share sessions.
+        // If requests may wait for a session, copies of the locks would share sessions.
         None if held > FREE * clients => 1.0,
         None => FREE * SESSIONS.max(clients) / held,
     };
@@ -106,7 +105,7 @@ pub fn copies(question: &Question) -> f64 {
     (BUSY / question.rate).clamp(1.0, most).floor()
 }
 
-/// Text of a scenario with one strategy, and how long its load lasts.
+/// Scenario with one strategy, and the duration of its load.
 fn of_scenario(
     text: &str,
     asked: &AskedLoad,
@@ -134,7 +133,7 @@ fn of_scenario(
     set("name", wanted.name.into());
     set("repetitions", Value::Integer(1));
     set("seed", Value::Integer(i64::try_from(wanted.seed).unwrap_or(1)));
-    // Changing arrivals last as long as the scenario, and replayed arrivals as long as the file.
+    // Changing arrivals take the scenario's duration, and replayed arrivals the file's.
     let keeps_rate = asked.load.is_closed() || asked.load.is_stationary();
     let lasts = if keeps_rate { load.lasts } else { asked.load.lasts().min(wanted.longest) };
     if table.contains_key("duration") {
@@ -154,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn a_light_load_is_copied_as_far_as_locks_and_sessions_allow() {
+    fn light_load_is_copied_up_to_the_limits_on_locks_and_sessions() {
         assert_eq!(copies(&question(20, 5.0, 100, 1)), 24.0);
-        assert_eq!(copies(&question(200, 150.0, 10, 5)), 1.0, "it is frequent enough");
-        assert_eq!(copies(&question(100, 25.0, 40, 500)), 2.0, "a thousand locks");
+        assert_eq!(copies(&question(200, 150.0, 10, 5)), 1.0, "requests are frequent enough");
+        assert_eq!(copies(&question(100, 25.0, 40, 500)), 2.0, "limited to a thousand locks");
         assert_eq!(copies(&question(2_000, 1.0, 10, 2_000)), 1.0);
         assert_eq!(copies(&question(30, 5.0, 2_000, 20)), 10.0, "200 sessions, half of which hold");
         assert_eq!(copies(&question(30, 10.0, 2_000, 40)), 1.0, "requests wait for sessions");

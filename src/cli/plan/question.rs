@@ -1,4 +1,4 @@
-//! The question of `plan`, from its options or from the load of a scenario.
+//! The question of `plan`, from options or from a scenario.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,84 +22,84 @@ use zklockbench_stats::queueing::Order;
 
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
-    /// Clients, each with its own session
+    /// Number of clients, each with a session
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: Option<u32>,
     /// Lock requests per second over all locks and clients, e.g. 50/s or 3000/min
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = zklockbench_analysis::plan::rate)]
     pub rate: Option<f64>,
-    /// How long each client holds the lock: on average (20ms), with a tail ('mean 20ms p99 200ms'), 'exactly 20ms', or as a
-    /// scenario writes a distribution, e.g. '{ exponential = { mean = "20ms" } }'
+    /// Hold time of a lock: its mean (20ms), with a tail ('mean 20ms p99 200ms'), 'exactly 20ms', or a
+    /// distribution as in a scenario, e.g. '{ exponential = { mean = "20ms" } }'
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parsed_holds)]
     pub hold: Option<Holds>,
-    /// Take the holds from this file: one duration a line, or the column `hold`, `hold_us`, `hold_ms` or `hold_s` of a CSV
-    /// file; --hold-column and --hold-unit name others
+    /// Read the holds from this file: one duration per line, or the CSV column `hold`, `hold_us`, `hold_ms`
+    /// or `hold_s`, unless --hold-column and --hold-unit name another
     #[arg(long, value_name = "FILE", conflicts_with = "hold")]
     pub holds: Option<PathBuf>,
-    /// Ask about the load of this scenario: its arrivals or, if it is closed, think times; its holds, locks, popularity and
-    /// contenders
+    /// Plan for this scenario's load: arrivals or think times, holds, locks, popularity, contenders
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["clients", "rate", "hold", "holds", "locks", "popularity", "arrivals", "round_trip"])]
     pub from_scenario: Option<PathBuf>,
     #[command(flatten)]
     pub columns: ColumnArgs,
-    /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean, throughput or,
-    /// for tries, won_share
+    /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean,
+    /// throughput or, for tries, won_share
     #[arg(long, value_name = "CONDITION", value_parser = zklockbench_analysis::plan::objective)]
     pub slo: Objective,
-    /// Number of locks. A plan that misses its objective reports how many locks would do
+    /// Number of locks. A plan that misses its objective reports how many locks would meet it
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = locks)]
     pub locks: u32,
-    /// How requests are spread over the locks: uniform, zipf (a few hot locks), or with another power, 'zipf 0.8'
+    /// Distribution of requests over the locks: uniform, zipf (a few hot locks), or another power, 'zipf 0.8'
     #[arg(long, value_name = "SPREAD", default_value = "uniform", value_parser = popularity)]
     pub popularity: Popularity,
-    /// Also measure what a lock per object costs: each request takes a lock at a path that did not exist before
+    /// Also measure the cost of a lock per object: each request acquires a lock at a new path
     #[arg(long, conflicts_with = "from")]
     pub fresh_locks: bool,
-    /// Strategies to consider [default: those of the results or the scenario, or predecessor-watch, parent-watch and
-    /// curator-mutex]
+    /// Strategies to consider [default: from the results or the scenario, or predecessor-watch, parent-watch
+    /// and curator-mutex]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
-    /// Arrival process: poisson, constant, or as a scenario writes it, e.g. '{ bursts = { peak = 4, length = "1s" } }'
+    /// Arrival process: poisson, constant, or as in a scenario, e.g. '{ bursts = { peak = 4, length = "1s" }
+    /// }'
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     pub arrivals: String,
-    /// Added round-trip time between clients and servers while measuring and verifying, e.g. 5ms
+    /// Add this round-trip time between clients and servers while measuring and verifying, e.g. 5ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration_within("0.1ms", "1s"))]
     pub round_trip: Option<Duration>,
     /// Session timeout that clients request [default: 10s]
     #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "from_scenario"], value_parser = duration_within("200ms", "10min"))]
     pub session_timeout: Option<Duration>,
-    /// Answer from these runs, sweeps, calibrations or baseline stores instead of measuring
+    /// Use results of these runs, sweeps, calibrations or baseline stores instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub from: Vec<PathBuf>,
-    /// Cause each kind of failure N times under each strategy, and report its cost: the leader, a follower and a holder killed,
-    /// the leader and a holder paused for 3 s, and a rolling restart; takes a minute per repetition and strategy [default: the
-    /// leader killed once]
+    /// Cause each kind of failure N times under each strategy, and report its cost: leader, follower and
+    /// holder killed, leader and holder paused for 3 s, and a rolling restart; takes a minute per repetition
+    /// and strategy [default: leader killed once]
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=20))]
     pub failures: Option<u32>,
-    /// Also compare 1, 3 and 5 local servers with the recommended lock: waits, maximum rate, outage and cost of a write
+    /// Also compare 1, 3 and 5 local servers with the best lock: waits, maximum rate, outage, write cost
     #[arg(long, conflicts_with_all = ["from", "connect", "compose"])]
     pub compare_servers: bool,
-    /// Then run this load with the recommended strategy, or else the most promising one, on restarted servers
+    /// Verify the prediction: run this load on restarted servers with the recommended strategy
     #[arg(long)]
     pub verify: bool,
     /// Time limit of the verification
     #[arg(long, value_name = "TIME", default_value = "3m", requires = "verify", value_parser = duration_within("1s", "1h"))]
     pub verify_for: Duration,
-    /// Seed for everything random
+    /// Seed of all random numbers
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: u64,
-    /// Arrivals of each simulation: a reliable 99th percentile needs 20,000
+    /// Number of arrivals in each simulation: a reliable 99th percentile needs 20,000
     #[arg(long, hide = true, value_name = "N", default_value_t = SIMULATED as u32, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     pub simulate: u32,
     #[command(flatten)]
     pub place: PlaceArgs,
     #[command(flatten)]
     pub generator: GeneratorArgs,
-    /// Where to put the plan's directory
+    /// Create the plan's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Resume the plan that left this directory; give the other options as they were
+    /// Resume the plan in this directory; repeat the other options
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub struct PlanArgs {
     pub job: JobArgs,
 }
 
-/// Maximum number of locks in a plan, the same as in a scenario.
+/// Maximum number of locks, as in a scenario.
 const LOCKS_MOST: u32 = 100_000;
 
 fn locks(text: &str) -> Result<u32, String> {
@@ -122,7 +122,7 @@ fn locks(text: &str) -> Result<u32, String> {
     })
 }
 
-/// The popularity as in a scenario; `None` for the default.
+/// The popularity in TOML; `None` for the default.
 fn popularity_in_toml(popularity: Popularity) -> Option<String> {
     match popularity {
         Popularity::Uniform => None,
@@ -147,13 +147,13 @@ fn popularity(text: &str) -> Result<Popularity, String> {
     }
 }
 
-/// A question and its load, in the order of a queue.
+/// A question and its load, for a queue in FIFO order.
 pub struct AskedLoad {
     pub question: Question,
     pub load: PlannedLoad,
     /// A scenario with one trial of the question.
     pub scenario: Scenario,
-    /// The scenario's strategies: each label with its TOML. Empty if the question comes from options.
+    /// TOML of the scenario's strategies by label; empty if the question comes from options.
     pub strategies: BTreeMap<String, String>,
 }
 
@@ -184,7 +184,7 @@ impl AskedLoad {
             ..Question::plain(clients, rate, mean, args.locks as usize, args.slo.clone())
         };
         question.check().map_err(Error::usage)?;
-        // Reports mistakes before anything is measured: an unknown process, or a load that no trial can have.
+        // Parsed here to report mistakes before anything is measured, such as an impossible load.
         let text = question.scenario("plan", &["predecessor-watch".to_owned()], &question.copies(1.0));
         let parsed = parse("the question", &text, &zklockbench_load::catalog());
         let scenario = parsed?.scenario;
@@ -211,14 +211,14 @@ impl AskedLoad {
         let only_tries = spec.only_tries();
         if spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries {
             return Err(refuse(
-                "a plan predicts the waits of all requests, so none may be dropped: leave \
-                `late` out",
+                "a plan predicts the waits of all requests, so requests must not be dropped: remove \
+                `late`",
             ));
         }
         if spec.acquire_timeout.is_some() && !only_tries {
             return Err(refuse(
-                "a plan predicts the waits of all requests, so none may give up: leave `acquire_timeout` \
-                 out, or write \"0s\" to plan tries",
+                "a plan predicts the waits of all requests, so requests must not time out: remove `acquire_timeout`, \
+                 or write \"0s\" to plan tries",
             ));
         }
         if args.verify && only_tries {
@@ -239,7 +239,7 @@ impl AskedLoad {
             ));
         }
         let load =
-            PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("its load is not limited by time"))?;
+            PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("the load is not limited by time"))?;
         let question = Question {
             clients: spec.contenders,
             rate: load.rate(),
@@ -260,20 +260,20 @@ impl AskedLoad {
         Ok(Self { question, load, scenario: scenario.clone(), strategies })
     }
 
-    /// Whether the load over more locks is several copies of the load.
+    /// Whether the load may be copied to further groups of locks.
     pub fn may_be_copied(&self) -> bool {
         let is_scenario = self.question.scenario.is_some();
         let is_each = matches!(self.scenario.rate_of, RateOf::Each);
         !is_scenario || self.load.is_closed() || self.load.is_stationary() && !is_each
     }
 
-    /// A strategy as a scenario of the plan lists it.
+    /// A strategy as listed in the plan's scenarios.
     pub fn spelled(&self, label: &str) -> String {
         self.strategies.get(label).cloned().unwrap_or_else(|| super::name_in(label).to_owned())
     }
 }
 
-/// The label of each strategy in a scenario, with the TOML that lists it.
+/// The TOML of each strategy in a scenario, by label.
 fn spelled(text: &str, scenario: &Scenario) -> Result<BTreeMap<String, String>, String> {
     let table: Table = text.parse().map_err(|error| format!("{error}"))?;
     let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -286,7 +286,7 @@ fn missing(options: &str) -> Error {
     Error::usage(format!("describe the load with {options}, or with --from-scenario"))
 }
 
-/// The scenario with an absolute path to its file of arrivals, so that it can be read from anywhere.
+/// Makes the path of a replayed file absolute, so that the scenario runs in any directory.
 fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
     let mut table: Table =
         text.parse().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;

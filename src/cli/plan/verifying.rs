@@ -1,4 +1,4 @@
-//! Verification: the load runs with the recommended lock on restarted servers, and is compared with the prediction.
+//! Verification: compares the recommended strategy on restarted servers with the prediction.
 
 use std::time::Duration;
 
@@ -17,19 +17,18 @@ use zklockbench_analysis::plan::{
 use zklockbench_core::error::Error;
 use zklockbench_stats::queueing::Order;
 
-/// Length of the warm-up before a verification: as much work as the calibration did before the measurements by
-/// saturating the servers. A JVM's compiler counts calls, so under a light load new servers stay slower for minutes (by
-/// half for a free lock).
+/// Duration of the warm-up before a verification, with as much work as the calibration. A JVM compiles code
+/// after a number of calls, so under a light load new servers stay slow for minutes.
 const WARMS: Duration = Duration::from_secs(25);
 
-/// Expected time of the verification.
+/// Expected duration of the verification.
 pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
     let run = load(args, asked, ("verify", first), 1.0).and_then(|own| expected("verify", &own.text));
     STARTS + WARMS + run.unwrap_or(args.verify_for)
 }
 
-/// The load that verifies an answer.
+/// Load for the verification of an answer.
 fn load(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -48,7 +47,7 @@ fn load(
     OwnLoad::of(asked, &wanted)
 }
 
-/// The strategy of a plan to verify or compare: the recommended one, or the most promising one if none is recommended.
+/// Answer to verify or compare: the recommended strategy, or else the most promising one.
 pub fn foremost(plan: &PlanFile) -> Option<&Answer> {
     let recommended = plan.recommendation.as_ref().map(|one| one.strategy.as_str());
     let recommended = plan.answers.iter().find(|answer| Some(answer.strategy.as_str()) == recommended);
@@ -57,8 +56,8 @@ pub fn foremost(plan: &PlanFile) -> Option<&Answer> {
 }
 
 impl Planning<'_> {
-    /// Runs the load itself, and records which strategies could not be verified. The answer already exists, so a
-    /// failure only leaves it unverified.
+    /// Runs the load itself, and records strategies that could not be verified. The answer already exists, so
+    /// a failure only leaves it unverified.
     pub async fn verify(
         &mut self,
         plan: &mut PlanFile,
@@ -68,7 +67,7 @@ impl Planning<'_> {
         if !self.args.opening.quiet && !output::as_json() {
             output::note(&format!("predicted: {}", zklockbench_report::plan_headline(plan)));
         }
-        self.countdown.note("restarting the servers, to verify the prediction on others");
+        self.countdown.note("restarting the servers to verify the prediction");
         match self.restarted(measured).await {
             Ok(on) => {
                 self.countdown.done(STARTS);
@@ -83,8 +82,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Restarts the servers, unless they are the user's, because the prediction includes how servers differ from start
-    /// to start.
+    /// Restarts the servers, unless they are external: the prediction must hold for other starts, too.
     async fn restarted(&self, measured: Option<PlanEnsemble>) -> Result<PlanEnsemble, Error> {
         match measured {
             Some(on) if on.ready.opened.is_external() => Ok(on),
@@ -99,7 +97,7 @@ impl Planning<'_> {
         if !on.ready.opened.is_external() {
             let name = format!("{VERIFIES}0");
             if let Err(why) = self.run(on, &name, &warm_up_scenario(&name, WARMS), WARMS).await {
-                output::warn(format!("the servers are not as warm as those that were measured: {why}"));
+                output::warn(format!("the servers are not as warm as during the measurements: {why}"));
             }
         }
         if let Some(answer) = foremost(plan) {
@@ -107,7 +105,7 @@ impl Planning<'_> {
             match self.prove_one(answer, on, stored_evidence).await {
                 Ok(verified) => plan.verifications.push(verified),
                 Err(why) => {
-                    output::warn(format!("{strategy} is not verified: {why}"));
+                    output::warn(format!("{strategy} was not verified: {why}"));
                     plan.unverified.push(Unverified { strategy, why: why.to_string() });
                 }
             }
@@ -115,11 +113,11 @@ impl Planning<'_> {
         if let Some(times) = self.args.failures.filter(|_| on.ready.may_lose_a_server())
             && let Err(why) = self.prove_failures(plan, times, on).await
         {
-            output::warn(format!("what failures cost is not verified: {why}"));
+            output::warn(format!("the cost of failures was not verified: {why}"));
         }
     }
 
-    /// Repeats the leader kills under each verified strategy.
+    /// Repeats the kills of the leader under each verified strategy.
     async fn prove_failures(
         &mut self,
         plan: &mut PlanFile,
@@ -153,16 +151,16 @@ impl Planning<'_> {
     ) -> Result<Verification, Error> {
         let nothing = |why: &str| Error::environment(why);
         let strategy = &answer.strategy;
-        let fit = answer.fit.as_ref().ok_or_else(|| nothing("nothing was predicted for it"))?;
+        let fit = answer.fit.as_ref().ok_or_else(|| nothing("there is no prediction"))?;
         let name = format!("{VERIFIES}1");
         let own = load(self.args, self.asked, (&name, strategy), times_at_most(answer))?;
         self.countdown.note(&format!("verifying {strategy}: {}", own.said));
         let run = self.run(on, &name, &own.text, expected(&name, &own.text)?).await?;
         let stored = zklockbench_results::read(&run)?;
-        let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
+        let trial = stored.trials.first().ok_or_else(|| nothing("the run has no trial"))?;
         let order = card(strategy).as_ref().map_or(Order::Fifo, order);
         let load =
-            PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had a different load"))?;
+            PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("the run had a different load"))?;
         let (fitted, _) = stored_evidence.evidence(strategy, false).usable();
         let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
         let mut verified =

@@ -1,4 +1,4 @@
-//! The end of a run: its directory is sealed, its charts and reports are written, and its result is printed.
+//! Concludes a run: seals its directory, writes charts and reports, and prints the result.
 
 use std::path::{Path, PathBuf};
 
@@ -23,12 +23,12 @@ use zklockbench_report::{RunReport, Summary, View};
 use zklockbench_results::{RunWriter, StoredRun, TrialFile, layout};
 use zklockbench_scenario::Scenario;
 
-/// How a run is judged and shown.
+/// Options for judging and showing a run.
 #[derive(Default)]
 pub(in crate::cli) struct Concluding {
     strict: bool,
     charts: bool,
-    /// Print the first line only.
+    /// Whether to print only the first line.
     only_outcome: bool,
     baseline: Option<Baseline>,
 }
@@ -59,7 +59,7 @@ impl MeasuredRun {
         let found = RunResult::of(scenario, sealed.end(), stored, &concluding);
         let view = found.view();
         let report = RunReport::of(&view, &found.gated);
-        // Everything from here on can be regenerated from the results.
+        // All files from here on can be regenerated from the results.
         if let Err(error) =
             sealed.summary(zklockbench_report::summary::FILE, &Summary::of(found.stored(), &report))
         {
@@ -76,7 +76,7 @@ impl MeasuredRun {
         let path = sealed.publish()?;
         let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
             Error::environment(format!(
-                "{}; what was measured until then is in {}",
+                "{}; the results so far are in {}",
                 outcome.why.unwrap_or_default(),
                 path.display()
             ))
@@ -106,7 +106,7 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
 
 pub(super) struct RunResult {
     path: PathBuf,
-    /// The run as one side, as gates and comparisons need it.
+    /// The run as a side of a comparison.
     side: Side,
     only_outcome: bool,
     gated: zklockbench_report::Gated,
@@ -134,14 +134,14 @@ impl RunResult {
         View::of(self.stored())
     }
 
-    /// Writes the reports for CI and prints the result. Returns the error that ends the run after all, if any.
+    /// Writes the CI reports and prints the result. Afterwards, returns the given error, if any.
     pub fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
         let Self { path, comparison, exit, .. } = self;
         let (stored, view) = (self.stored(), self.view());
         let report = RunReport::of(&view, &self.gated);
         let mut document = CiReport::of_run(stored, &report);
-        // If gates define regressions, they alone decide: a build that passes them must have no failed test case. The rest of the
-        // comparison appears only in the table.
+        // If gates judge regressions, only they may fail test cases: a build that passes them must have no
+        // failed case. The rest of the comparison appears only in the table.
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
         if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
             document = document.with_comparison(comparison);
@@ -171,7 +171,7 @@ impl RunResult {
     }
 }
 
-/// Paths of the results and of their page, if there is one.
+/// Paths of the results and their page, if there is one.
 pub(in crate::cli) fn places(path: &Path) -> String {
     let page = path.join(layout::REPORT);
     let page = if page.exists() { format!("\nreport: {}", page.display()) } else { String::new() };
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_named_only_where_there_is_one() {
+    fn report_path_is_printed_only_if_the_page_exists() {
         let run = tempfile::tempdir().unwrap();
         assert_eq!(places(run.path()), format!("results: {}", run.path().display()));
         std::fs::write(run.path().join(layout::REPORT), "").unwrap();

@@ -1,4 +1,4 @@
-//! The gates of a run, and the baselines that it is compared with.
+//! Gates of a run, and the baselines for its comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -16,24 +16,24 @@ use zklockbench_scenario::Scenario;
 use zklockbench_scenario::gate::{Gate, Rule};
 
 pub struct Baseline {
-    /// The newest first; empty only if the baseline is optional.
+    /// Newest first; empty only if the baseline is optional.
     candidates: Vec<Candidate>,
-    /// Whether the run may continue without a baseline; gates about it are then not judged.
+    /// Whether the run may continue without a baseline; gates that need a baseline are then skipped.
     is_optional: bool,
 }
 
 /// Runs whose repetitions are combined.
 struct Candidate {
-    /// Source of the candidates, for messages.
+    /// Path to show in messages.
     path: PathBuf,
     dirs: Vec<PathBuf>,
 }
 
-/// Maximum number of candidates searched for one from a similar machine.
+/// Maximum number of candidates in the search for one from a similar machine.
 const CANDIDATES_MOST: usize = 50;
 
 impl Baseline {
-    /// Finds and reads the baseline before anything is started, so that a damaged one is reported at once.
+    /// Finds and reads the baseline before anything is started, to report damage at once.
     pub fn find(args: &ConcludingArgs, scenario: &Scenario) -> Result<Option<Self>, Error> {
         let Some(dir) = args.baseline.as_deref() else {
             return match scenario.gates.iter().find(|gate| gate.condition.needs_baseline()) {
@@ -75,8 +75,8 @@ impl Baseline {
         Ok(Some(Self { candidates, is_optional }))
     }
 
-    /// The newest baseline that is comparable with that run. Without one, returns `None` if the baseline is optional;
-    /// otherwise returns the newest baseline, so that the comparison reports why it is not comparable.
+    /// The newest baseline that is comparable with this run. If there is none, returns `None` if it is
+    /// optional, and otherwise the newest baseline, so that the comparison reports the difference.
     fn fitting(&self, new: &Side) -> Result<Option<Side>, Error> {
         let mut why = "there is none yet".to_owned();
         for (at, candidate) in self.candidates.iter().enumerate() {
@@ -107,7 +107,7 @@ impl Baseline {
 }
 
 impl Candidate {
-    /// Reads the runs; they are too large to keep in memory during a run.
+    /// Reads the runs, which are too large to keep in memory during a run.
     fn read(&self) -> Result<Side, Error> {
         let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: zklockbench_results::read(dir)? });
         let runs = self.dirs.iter().map(read).collect::<Result<_, Error>>()?;
@@ -128,7 +128,7 @@ impl Candidate {
     }
 }
 
-/// The complete runs of a directory that is not a store, the newest first.
+/// Complete runs of a directory that is not a store, newest first.
 fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     let (runs, passed_over) = zklockbench_results::runs_of(dir, scenario)?;
     for error in passed_over {
@@ -137,9 +137,8 @@ fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(runs)
 }
 
-/// Outcomes of the scenario's gates for a run with this verdict. Without a gate about the baseline, the comparison itself is a
-/// gate.
-/// Also returns the comparison; `None` if there was no baseline, or if it is not comparable.
+/// Judges the scenario's gates for a run with this verdict; without a gate on the baseline, the comparison
+/// itself is a gate. Also returns the comparison; `None` if there is no comparable baseline.
 pub fn judge(
     scenario: &Scenario,
     new: &Side,
@@ -147,7 +146,7 @@ pub fn judge(
     verdict: &Verdict,
 ) -> (Gated, Option<Comparison>) {
     let cells: Vec<CellKey> = cells(scenario).collect();
-    // An unreadable baseline must not lose the measurements: gates that need it are then unknown.
+    // An unreadable baseline must not lose the measurements: gates that need it become unknown.
     let (base, goes_without) = match baseline.map(|baseline| (baseline.fitting(new), baseline.is_optional)) {
         None => (None, false),
         Some((Ok(base), is_optional)) => (base, is_optional),
@@ -182,7 +181,7 @@ pub fn judge(
     (Gated { gates: outcomes, baseline: path }, compared.and_then(Result::ok))
 }
 
-/// The comparison to report alongside gates that use the baseline, with their metrics and margins, so that both agree.
+/// The comparison to report next to the gates, with their metrics and margins, so that both agree.
 fn asked_by(gates: &[Gate]) -> Ask {
     let mut ask = Ask::default();
     for gate in gates {

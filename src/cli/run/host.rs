@@ -1,4 +1,4 @@
-//! This machine: its description, the number of threads for the load, and its limit on open files.
+//! This machine: its description, the default number of threads, its free memory and its limit on open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
@@ -32,7 +32,7 @@ pub fn usual_threads() -> usize {
     (cores() / 4).max(1)
 }
 
-/// Available memory: the machine's or, if lower, the control group's.
+/// Free memory of the machine or, if lower, of the control group.
 fn free_memory() -> u64 {
     let system = System::new_with_specifics(
         RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()),
@@ -41,7 +41,7 @@ fn free_memory() -> u64 {
     system.cgroup_limits().map_or(machine, |group| machine.min(group.free_memory))
 }
 
-/// Why the trials, or this process's part of them, do not fit into the free memory; `None` if they do.
+/// Why the trials, or this process's part of them, exceed the free memory; `None` if they fit.
 pub fn lacks_memory(plan: &TrialPlan, slice: Slice) -> Option<String> {
     lacks(plan, slice, free_memory())
 }
@@ -64,10 +64,10 @@ fn lacks(plan: &TrialPlan, slice: Slice, free: u64) -> Option<String> {
     })
 }
 
-/// Files that the program needs besides its sessions.
+/// Number of open files other than sessions.
 const OTHERS: u64 = 100;
 
-/// Ensures that this many sessions with this many files each can be open at once, by raising the limit if necessary.
+/// Raises the limit on open files for this many sessions with `files_each` files, if necessary.
 pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
     let needed = (sessions * files_each) as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);
@@ -93,7 +93,7 @@ mod tests {
     use zklockbench_scenario::parse;
 
     #[test]
-    fn trials_that_need_more_memory_than_is_free_are_refused_with_the_numbers() {
+    fn trials_that_exceed_the_free_memory_are_rejected() {
         let text = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2, 10000]\n\
                     duration = \"5s\"\n";
         let parsed = parse("x.toml", text, &zklockbench_load::catalog()).unwrap();

@@ -1,8 +1,8 @@
-//! `/metrics`: a run in progress, for Prometheus and similar tools.
+//! `/metrics`: serves the state of a run in progress to Prometheus and similar tools.
 //!
-//! Runs on a separate thread and reads only the state of the progress display, so no request delays a contender. The
-//! text is rendered a few times a second at most, and the number and duration of connections are limited. Above the
-//! limit, a new connection displaces the oldest, so idle clients do not block others.
+//! Runs on a separate thread and reads only the state of the progress display, so requests do not delay
+//! contenders. The text is rendered at most a few times a second. Connections are limited in number and
+//! duration. Above the limit, a new connection displaces the oldest, so idle clients do not block others.
 
 #![expect(clippy::disallowed_methods, reason = "the age of a text affects no measurement")]
 
@@ -32,13 +32,13 @@ use zklockbench_report::ci::{Live, openmetrics};
 
 /// Maximum number of concurrent connections.
 const AT_ONCE: usize = 32;
-/// Longest duration of a connection.
+/// Maximum duration of a connection.
 const CONNECTION_LASTS: Duration = Duration::from_secs(5);
-/// Time for which a rendered text is reused.
+/// Maximum age of a rendered text.
 const TEXT_LASTS: Duration = Duration::from_millis(250);
 const HEAD_AT_MOST: usize = 16 * 1024;
 
-/// Parses the address of `/metrics`: an address with a port, or a port of this host only.
+/// Parses the address of `/metrics`: an address with a port, or a port alone, for localhost.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     let address = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
@@ -47,7 +47,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A port that is bound, so no other program can take it.
+/// A bound port.
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
@@ -55,7 +55,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Binds the port. Must be called before the process moves to a separate network, which is unreachable from outside.
+    /// Binds the port. Must be called before the process moves to a separate network.
     pub fn take(asked: SocketAddr) -> Result<Self, Error> {
         let taken = TcpListener::bind(asked).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -88,7 +88,7 @@ impl Port {
     }
 }
 
-/// `/metrics`, served until this is dropped.
+/// Serves `/metrics` until dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<MetricsShared>,
@@ -129,20 +129,20 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // The thread's result does not matter; the run is over.
+            // The result of the thread does not matter at the end of a run.
             let _ = thread.join();
         }
     }
 }
 
 impl MetricsShared {
-    /// The text, at most [`TEXT_LASTS`] old.
+    /// The rendered text, at most [`TEXT_LASTS`] old.
     fn text(&self) -> String {
         let mut text = locked(&self.text);
         if let Some((_, text)) = text.as_ref().filter(|(made, _)| made.elapsed() < TEXT_LASTS) {
             return text.clone();
         }
-        // Rendered from a copy, so that the run does not wait.
+        // Render a copy, so that the run does not wait for the lock.
         let live = locked(&self.live).clone();
         let made = live.render(SystemTime::now());
         *text = Some((Instant::now(), made.clone()));
@@ -159,7 +159,7 @@ fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &Cancellatio
         let serving = async {
             loop {
                 let Ok((stream, _)) = listener.accept().await else {
-                    // Avoids spinning, for example when there are too many open files.
+                    // Avoid a busy loop, e.g. when too many files are open.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 };
@@ -175,7 +175,7 @@ fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &Cancellatio
                         .max_buf_size(HEAD_AT_MOST)
                         .keep_alive(false)
                         .serve_connection(TokioIo::new(stream), answers);
-                    // A client that has gone or sent nonsense does not matter.
+                    // Disconnects and malformed requests are ignored.
                     let _ = tokio::time::timeout(CONNECTION_LASTS, connection).await;
                 });
                 served.retain(|connection| !connection.is_finished());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_a_host_is_local() {
+    fn metrics_address_without_a_host_is_local() {
         let shown = |text| address(text).map(|address| address.to_string());
         assert_eq!(shown("9100"), Ok("127.0.0.1:9100".into()));
         assert_eq!(shown(":9100"), Ok("127.0.0.1:9100".into()));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_in_use_is_an_error_that_names_it() {
+    fn port_in_use_is_reported_with_its_address() {
         let first = Port::take(address("0").unwrap()).unwrap();
         let told = Port::take(first.address).unwrap_err();
         assert!(
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_served_at_their_path_and_nothing_elsewhere() {
+    fn only_the_metrics_path_is_served() {
         let endpoint = endpoint();
         let found = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
@@ -304,13 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn silent_clients_delay_neither_others_nor_the_end() {
+    fn silent_clients_delay_neither_other_clients_nor_shutdown() {
         let endpoint = endpoint();
         let mut silent: Vec<TcpStream> =
             (0..3 * AT_ONCE).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();
-        // Half of them begin a request and do not end it.
+        // Half of the clients send an incomplete request.
         for stream in silent.iter_mut().step_by(2) {
-            // The oldest are already displaced.
+            // Fails for the oldest connections, which are already displaced.
             let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost:");
         }
         for _ in 0..10 {

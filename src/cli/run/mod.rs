@@ -1,4 +1,4 @@
-//! `run`: the main command, from a scenario file to a directory of results.
+//! `run`: runs a scenario and writes a directory of results.
 
 mod conclude;
 mod gates;
@@ -61,7 +61,7 @@ pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationT
         match ScenarioFile::read(&named, &args.overrides) {
             Ok(file) => (file, None),
             Err(unusable) => {
-                broke_off(Error::usage(format!("{} cannot be run as it is", named.display())));
+                broke_off(Error::usage(format!("{} is not a valid scenario", named.display())));
                 return unusable.tell(NAME, &named);
             }
         }
@@ -84,7 +84,7 @@ fn nothing_to_do(
     RunResult::of(scenario, path, stored, &concluding).tell(scenario, outputs, None)
 }
 
-/// Runs the trials of the scenario, or the missing ones of a resumed run.
+/// Runs the trials of a scenario, or the missing trials of a resumed run.
 #[expect(clippy::disallowed_methods, reason = "the start time of a run is only a label")]
 pub(super) async fn measure(
     args: RunArgs,
@@ -103,7 +103,7 @@ pub(super) async fn measure(
         return Err(Error::Environment(why));
     }
     needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref()).await?;
-    // Checked before anything is started. Gates of workers apply to the whole run, once it is merged.
+    // Checked before anything is started. Gates of workers are judged on the merged run.
     let concluding = match worker {
         None => Concluding::of(&args.concluding, args.opening.quiet, &file.parsed.scenario)?,
         Some(_) => Concluding::default(),
@@ -117,12 +117,12 @@ pub(super) async fn measure(
         }
     }
     let own = there.as_ref().and_then(|(writer, _)| writer.dir().parent()).unwrap_or(&args.out);
-    // Workers write to one directory, perhaps from other hosts, where their locks are invisible.
+    // Workers share a directory, perhaps across hosts, where the file locks of other workers are invisible.
     let abandoned = if worker.is_some() { Vec::new() } else { tidy(own) };
     for left in abandoned {
         let left = left.display();
         output::note(&format!(
-            "note: {left} holds the trials of a run that was killed, and can be read; continue it with `zklockbench \
+            "note: {left} contains the trials of a run that was killed; resume it with `zklockbench \
              run --resume {left}`, or delete it"
         ));
     }
@@ -135,7 +135,7 @@ pub(super) async fn measure(
     };
     writer.tell_if_kept(|path| {
         let path = path.display();
-        output::note(&format!("the measurements are kept, as a partial run: {path}"));
+        output::note(&format!("the measurements are kept as a partial run: {path}"));
         output::note(&format!("resume with: {RESUME}{path}{}", drivers::options()));
     });
     let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
@@ -147,7 +147,7 @@ pub(super) async fn measure(
         Some(stored) => {
             resume::same_trials(&plan, &stored.trials)?;
             if let Some(ran) = run::whole(&plan, &stored.trials) {
-                progress.note("all trials exist; only the results must be finished");
+                progress.note("all trials exist; completing the results");
                 let run = ran.ended(stored.run.run.clone());
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
                 return Ok(MeasuredRun { concluding, file, writer, run, ran });
@@ -205,14 +205,14 @@ fn segments(stored: &StoredRun) -> Vec<Segment> {
     stored.run.in_segments(&trials)
 }
 
-/// Approximate requests on an existing ensemble, as a phrase to follow the number of trials.
+/// Phrase with the approximate number of requests to an external ensemble; empty for others.
 fn requests(plan: &TrialPlan) -> String {
     let is_external = plan.scenario.ensemble.is_external();
     let told = is_external.then(|| format!(", {}", plan.requests_in_words()));
     told.unwrap_or_default()
 }
 
-/// Adds a random suffix, because two machines may start runs of one scenario within a second.
+/// Adds a random suffix, because two machines may start the same scenario in the same second.
 fn unique(name: &str) -> String {
     format!("{name}-{:04x}", rand::random::<u16>())
 }
@@ -232,9 +232,9 @@ struct RunInProgress {
     earlier: Vec<Segment>,
     /// Name of the run's node on the ensemble.
     run_id: String,
-    /// This process's part of the run, if it is one of several workers.
+    /// The worker's part of the run, if the run has several workers.
     worker: Option<WorkerPlace>,
-    /// Commands for breaking servers that others have started.
+    /// Commands for faults on external servers.
     hosts: Option<Arc<Hosts>>,
     sharing: Sharing,
 }
@@ -327,8 +327,7 @@ impl RunInProgress {
         Ok(MeasuredRun { concluding, file, writer, run, ran })
     }
 
-    /// Creates the run's directory on the ensemble (the leading worker only) and, on a shared ensemble, its sign of life. Servers
-    /// started for the run need none.
+    /// Creates the run's directory on the ensemble as the leading worker, and its sign of life.
     async fn workspace(&self, slice: Slice) -> Result<(Workspace, Option<SignOfLife>), Error> {
         let target = &self.opened.target;
         if !slice.leads() {
@@ -343,8 +342,8 @@ impl RunInProgress {
         Ok((workspace, alive))
     }
 
-    /// Warms up, measures the floor, runs the trials and measures the floor again. Returns the facts about the run before its
-    /// trials, and the trials' outcome.
+    /// Warms up, measures the floor, runs the trials and measures the floor again. Returns the facts about
+    /// the run, and the outcome of its trials.
     async fn trials(
         &mut self,
         environment: &Environment,
@@ -358,7 +357,7 @@ impl RunInProgress {
             false => open_ensemble::measure_floor(&self.opened, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
-            // Otherwise the floor would include the cost of opening thousands of sessions.
+            // Otherwise the floor would include the cost of opening other workers' sessions.
             let ready = async { rendezvous.meet("floor").await.release().await };
             let ready = stop.run_until_cancelled(ready).await.ok_or(Error::Interrupted)?;
             ready.map_err(|failed| failed.error())?;
@@ -373,7 +372,7 @@ impl RunInProgress {
         if !self.opened.is_external() && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
-        // Each of several workers would see only its part of the traffic, and with TLS there is nothing to read.
+        // A worker could read only its part of the traffic, and TLS hides all of it.
         let is_readable = environment.rendezvous.is_none() && environment.target.access.tls.is_none();
         let counts = is_readable && self.args.generator.counting.counts(self.scenario());
         if counts {
@@ -404,7 +403,7 @@ impl RunInProgress {
         Ok((Run { floor, floor_after, ..begun }, ran))
     }
 
-    /// The floors before and after the trials, without an outlier.
+    /// Floors before and after the trials, without an outlier.
     async fn floors(&self, before: Floor, environment: &Environment, stop: &CancellationToken) -> [Floor; 2] {
         let after = open_ensemble::measure_floor(&self.opened, environment, stop).await;
         if !before.is_far_from(&after) {
@@ -425,14 +424,14 @@ impl RunInProgress {
         self.args.generator.threads.map_or_else(host::usual_threads, usize::from)
     }
 
-    /// Removes the run's nodes. On a local ensemble they disappear with it.
+    /// Removes the run's nodes. Nodes on local servers disappear with the servers.
     async fn tidy(&self, environment: &Environment, outcome: &RunOutcome) {
         if self.opened.started.is_some() {
             return;
         }
         if outcome.ending == RunEnding::Aborted && !self.opened.answers().await {
             output::warn(format!(
-                "{} stays on the ensemble, which does not answer; remove it later with: zklockbench \
+                "{} stays on the ensemble, which does not respond; remove it later with: zklockbench \
                  clean --connect {} --run-id {}",
                 environment.workspace.root(),
                 self.opened.target.connect,
@@ -447,7 +446,7 @@ impl RunInProgress {
         &self.file.parsed.scenario
     }
 
-    /// Facts about the run before its first trial, or before the first missing one.
+    /// Facts about the run before its first trial, or before its first missing trial if it was resumed.
     fn begun(&self, ensemble: EnsembleInfo, floor: Floor, planned: usize) -> Run {
         let run = Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -483,7 +482,7 @@ impl RunInProgress {
     }
 }
 
-/// The commit that the program was built from; `None` outside a checkout.
+/// Commit from which the program was built; `None` outside a checkout.
 pub fn tool_commit() -> Option<String> {
     option_env!("ZKLOCKBENCH_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned)
 }

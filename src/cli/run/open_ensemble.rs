@@ -1,5 +1,5 @@
-//! The ensemble of a run: a fresh local one, the kept one, or an external one. Also checks that it supports the
-//! scenario's faults, and prepares the first trial: warms up the servers and measures the floor.
+//! Opens the ensemble of a run: a fresh local one, the kept one, or an external one. Also checks that it
+//! supports the scenario's faults, warms up the servers, and measures the floor.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,9 +35,9 @@ pub struct OpenEnsemble {
     servers: Servers,
     pub target: Target,
     pub addresses: Vec<String>,
-    /// The servers, if they were started for this run and end with it.
+    /// Control over the servers; `None` if they were not started for this run.
     pub started: Option<Arc<dyn Processes>>,
-    /// Whether local servers are not warmed up.
+    /// Whether the warm-up of local servers is skipped.
     pub is_cold: bool,
     logs: PathBuf,
 }
@@ -45,13 +45,13 @@ pub struct OpenEnsemble {
 enum Servers {
     Fresh(Arc<Local>),
     Contained(Arc<Compose>),
-    /// Kept by `ensemble up`.
+    /// Started by `ensemble up`.
     Kept(KeptEnsemble),
     External(Connect),
 }
 
-/// Work on an ensemble for a command that examines locks and measures nothing: opens the ensemble, creates an empty directory on it,
-/// and closes it after the work. A local ensemble has one server unless the options name another number.
+/// Opens an ensemble for a command that examines locks, creates an empty directory on it for `work`, and
+/// closes it. A local ensemble has one server unless the options name another number.
 pub async fn examine<T>(
     command: &str,
     place: &PlaceArgs,
@@ -73,7 +73,7 @@ pub async fn examine<T>(
         let name = format!("{command}-{:08x}", rand::random::<u32>());
         let workspace = Workspace::create(opened.target.clone(), &name).await?;
         let done = work(&opened, &progress, workspace.root()).await;
-        // On local servers, the nodes disappear with the servers.
+        // Nodes on local servers disappear with the servers.
         if opened.started.is_none() {
             opened.clear(&workspace).await;
         }
@@ -85,10 +85,10 @@ pub async fn examine<T>(
 }
 
 impl OpenEnsemble {
-    /// Starts or finds the ensemble of the scenario, unless stopped. Servers that it starts write their logs into `logs`.
+    /// Opens the ensemble of the scenario. Servers that it starts write their logs into `logs`.
     ///
-    /// On servers started here, sessions get a random identity unless the user provides one: other users of this host can reach
-    /// these servers, and must not delete the nodes that decide who holds a lock.
+    /// On servers started here, sessions get a random identity unless the user provides one: other users of
+    /// this host can connect, but must not delete the nodes of a lock.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -122,12 +122,12 @@ impl OpenEnsemble {
         matches!(self.servers, Servers::External(_))
     }
 
-    /// Whether the servers have the suite's own configuration.
+    /// Whether the servers were started with the suite's own configuration.
     pub fn is_ours(&self) -> bool {
         matches!(self.servers, Servers::Fresh(_))
     }
 
-    /// Reads that file's commands for breaking these servers, if they are external. Servers to break must be healthy.
+    /// Reads the commands for faults on external servers. Servers to break must be healthy.
     pub async fn host_commands(
         &self,
         file: Option<&Path>,
@@ -141,7 +141,7 @@ impl OpenEnsemble {
         Ok(Some(Arc::new(hosts)))
     }
 
-    /// Facts about servers that others have configured: their addresses and roles, and what is not available.
+    /// Notes on servers that the suite did not configure: addresses, roles and missing information.
     pub fn notes(&self, info: &EnsembleInfo) -> Vec<String> {
         let servers = self.is_external().then(|| info.servers_as_text());
         let missing =
@@ -149,14 +149,13 @@ impl OpenEnsemble {
         servers.into_iter().chain(missing.map(|(name, why)| format!("{name} {why}"))).collect()
     }
 
-    /// Interval of reads that keep these servers awake, if they are local and of a version that can leave a request
-    /// unprocessed.
+    /// Interval of reads that keep local servers of certain versions awake; `None` if not needed.
     pub fn keep_awake(&self, servers: &[ServerInfo]) -> Option<Duration> {
         let is_needed = servers.iter().any(|server| keep_awake::is_needed(&server.version));
         (is_needed && !self.is_external()).then_some(keep_awake::EVERY)
     }
 
-    /// Environment for requests outside any trial, to warm the ensemble up or to measure it.
+    /// Environment for requests outside of trials, to warm up or measure the ensemble.
     pub fn environment(&self, workspace: Workspace, servers: &[ServerInfo]) -> Environment {
         let chroot = if let Servers::External(external) = &self.servers { &external.chroot } else { "" };
         Environment {
@@ -176,7 +175,7 @@ impl OpenEnsemble {
         }
     }
 
-    /// Removes the nodes of such requests; if that fails, reports how to do it later.
+    /// Removes the nodes of such requests; if that fails, prints the command that removes them.
     pub async fn clear(&self, workspace: &Workspace) {
         if let Err(error) = workspace.close().await {
             let name = workspace.root().rsplit('/').next().unwrap_or_default();
@@ -201,7 +200,7 @@ impl OpenEnsemble {
 
     pub async fn describe(&self) -> EnsembleInfo {
         let mut roles = roles(&self.addresses).await;
-        // A busy server may miss one request, and its version belongs in the record of the run.
+        // A busy server may miss the first request, and the run must record its version.
         for role in roles.iter_mut().filter(|role| role.version.is_none()) {
             *role = Role::ask(&role.address).await;
         }
@@ -238,7 +237,7 @@ impl OpenEnsemble {
         }
     }
 
-    /// Ends what was started for this run. Logs of containers are saved first; other servers write their own.
+    /// Stops the servers that were started for this run, and saves the logs of containers.
     pub fn close(self) {
         match self.servers {
             Servers::Fresh(local) => local.close(),
@@ -301,7 +300,7 @@ impl Servers {
         }
     }
 
-    /// What is unknown about these servers, and why.
+    /// Missing information about these servers, with the reason.
     fn not_available(&self, roles: &[Role]) -> Vec<(String, String)> {
         let logs = match self {
             Self::Contained(compose) => compose.without_logs(),
@@ -325,7 +324,7 @@ impl Servers {
     }
 }
 
-/// The servers of a connect string. Names stay as they are with TLS, because certificates are checked by name.
+/// Connects to the servers of a connect string. With TLS, host names are kept for the certificates.
 async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
     let named = parse_connect(connect)?;
     if let Some(tls) = &access.tls {
@@ -360,7 +359,7 @@ fn server_info(role: &Role) -> ServerInfo {
     }
 }
 
-/// The configuration, from the first server that returns it.
+/// Configuration from the first server that returns it.
 async fn told(addresses: &[String]) -> Vec<(String, String)> {
     for address in addresses {
         if let Ok(config) = admin::conf(address).await {
@@ -378,7 +377,7 @@ impl Needs {
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
     }
 
-    /// Whether faults affect servers, which must then be started for the run.
+    /// Whether faults break servers, which the run must then start itself.
     pub fn own_servers(&self) -> bool {
         self.0.iter().any(|need| need.reaches_servers())
     }
@@ -388,7 +387,7 @@ impl Needs {
         self.0.contains(&Capability::Links) || self.0.contains(&Capability::Isolation)
     }
 
-    /// Refuses faults that are impossible with these containers, before any of them is started.
+    /// Rejects faults that are impossible with these containers, before any container is started.
     fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
         for choice in &scenario.faults {
             let Some(entry) = fault::find(&choice.kind) else { continue };
@@ -398,8 +397,8 @@ impl Needs {
         Ok(())
     }
 
-    /// Open files of a contender's session with this many servers: its socket and, if there is a proxy, the proxy's two sockets
-    /// and a listener for each server.
+    /// Open files of a contender's session with this many servers: its socket and, with a proxy, the proxy's
+    /// two sockets and a listener per server.
     pub fn files_of_a_session(&self, servers: usize) -> usize {
         if self.0.contains(&Capability::Proxies) { 3 + servers } else { 1 }
     }
@@ -418,7 +417,7 @@ impl Needs {
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
-    /// Checks the commands for breaking external servers, in the file named on the command line.
+    /// Checks the commands for faults on external servers, in the file from the command line.
     pub async fn check_host_commands(&self, scenario: &Scenario, file: Option<&Path>) -> Result<(), Error> {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
         match file {
@@ -430,7 +429,7 @@ impl Needs {
         }
     }
 
-    /// Refuses what is impossible here, or with these drivers' locks, before anything is started.
+    /// Rejects scenarios that are impossible here, or with these driver locks, before anything is started.
     pub fn check(
         &self,
         scenario: &Scenario,
@@ -466,7 +465,7 @@ impl Needs {
     }
 }
 
-/// Checks the Compose file of a scenario without creating containers. Returns why this machine cannot run it, if it cannot.
+/// Checks the scenario's Compose file, and returns why this machine cannot run it, if so.
 pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, Error> {
     match &scenario.ensemble {
         EnsembleChoice::Compose(file) => Compose::check(file).await,
@@ -489,14 +488,14 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     match card.needs {
         Capability::Processes => compose.can_be_ended(),
         Capability::Isolation => compose.can_be_isolated(),
-        // Already refused by the scenario's rules.
+        // Already rejected when the scenario was parsed.
         Capability::Links | Capability::Proxies | Capability::Contenders => Ok(()),
     }
 }
 
 const WARM_UP: &str = "warm-up";
 
-/// A load that warms servers up; two contenders on each of several locks keep them busier than a single queue.
+/// Scenario that warms up servers. Several locks keep them busier than a single queue.
 pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
     format!(
         "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 16\nlocks = 8\nhold = \"0ms\"\n\
@@ -506,15 +505,15 @@ pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
 }
 
 const ROUND: Duration = Duration::from_secs(3);
-/// Acquisitions, of about four requests each, after which the rate no longer rises: the JIT counts calls, not seconds.
+/// Number of acquisitions after which the rate no longer rises. The JIT compiler counts calls, not time.
 const ENOUGH: u64 = 8_000;
-/// Limit for slow hosts.
+/// Maximum number of rounds, for slow hosts.
 const ROUNDS_AT_MOST: usize = 4;
 
-/// Loads the ensemble in rounds of three seconds until it is warm, unless it should stay cold; the results are discarded.
+/// Loads a local ensemble in rounds until it is warm, unless it should stay cold; discards the results.
 ///
-/// A JVM compiles its code while it runs: on two cores, a fresh ensemble is several times slower in its first seconds. An
-/// external ensemble is not warmed up: apart from the floor, it gets no load beyond the scenario's.
+/// A JVM compiles its code while it runs: on two cores, a fresh ensemble is several times slower in its first
+/// seconds. An external ensemble is not warmed up, because it gets no load beyond the scenario and the floor.
 pub async fn warm_up(
     ensemble: &OpenEnsemble,
     environment: &Environment,
@@ -545,10 +544,10 @@ pub async fn warm_up(
     Ok(())
 }
 
-/// Longest measurement of the floor; preparing and tidying up take about a quarter of a second more.
+/// Time limit for measuring the floor; setup and cleanup take another quarter of a second.
 const FLOOR_WITHIN: Duration = Duration::from_millis(1_200);
 
-/// Measures the floor. A run continues without one, and records why.
+/// Measures the floor. If that fails, the result contains the reason, and the run continues.
 pub async fn measure_floor(
     ensemble: &OpenEnsemble,
     environment: &Environment,
@@ -583,7 +582,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_is_a_scenario_of_one_trial() {
+    fn warm_up_scenario_has_one_trial() {
         let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &zklockbench_load::catalog())
             .unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(TrialPlan::of(&parsed.scenario).trials.len(), 1);

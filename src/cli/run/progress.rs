@@ -1,4 +1,4 @@
-//! Progress messages: a bar with the remaining time on a terminal, plain lines elsewhere.
+//! Progress messages: a bar with the remaining time on a terminal, otherwise plain lines.
 
 #![expect(clippy::disallowed_methods, reason = "the duration of a phase is only shown")]
 
@@ -29,7 +29,7 @@ pub struct Progress {
     now: Arc<Mutex<Now>>,
 }
 
-/// The current trial, and what remains.
+/// State of the progress display: the current trial and the totals.
 struct Now {
     trials: usize,
     expected: Duration,
@@ -37,12 +37,12 @@ struct Now {
     name: String,
     began: Instant,
     estimate: Duration,
-    /// Estimated and actual time of the completed trials.
+    /// Estimated and actual duration of the completed trials.
     done: (Duration, Duration),
 }
 
 impl Progress {
-    /// Progress of that plan: a bar if wanted and stderr is a terminal, lines otherwise, and nothing if `quiet`.
+    /// Progress of a plan: a bar if wanted and stderr is a terminal, nothing if `quiet`, otherwise lines.
     pub fn new(plan: &TrialPlan, quiet: bool, wants_bar: bool) -> Self {
         let expected = plan.estimated_duration();
         let wants_bar = !quiet && wants_bar && !output::verbose() && std::io::stderr().is_terminal();
@@ -151,7 +151,7 @@ impl Progress {
         let elapsed = now.began.elapsed().min(now.estimate);
         let done = now.done.0 + elapsed;
         bar.set_position(millis(done));
-        // Estimates are corrected by the error so far.
+        // The remaining time is corrected by the error of the estimates so far.
         let pace =
             if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
         let left = now.expected.saturating_sub(done).mul_f64(pace.clamp(0.1, 10.0));
@@ -177,17 +177,17 @@ fn bar(expected: Duration) -> ProgressBar {
     bar
 }
 
-/// Text beside the bar. A narrow terminal cuts off its end, so the most important part comes first.
+/// Text after the bar. A narrow terminal cuts off its end, so the most important part comes first.
 fn message(now: &Now, left: Duration, what: &str) -> String {
     format!("{}/{}, {} left: {}: {what}", now.number, now.trials, whole_seconds(left), now.name)
 }
 
-/// Maximum width of the line of a trial.
+/// Maximum width of a trial's line.
 const WIDTH: usize = 80;
-/// Width of a trial's name.
+/// Width of the name column.
 const NAME: usize = 34;
 
-/// A trial in one line. Its figures have the same place and unit in every line; the results have every reason in full.
+/// Describes a trial on one line, with metrics aligned. The results contain all reasons in full.
 fn line(trial: &Trial, number: usize, of: usize) -> String {
     let wait = trial.survival(Measure::Wait).map(|waits| waits.quantile(0.5));
     let wait = wait.map_or_else(
@@ -212,7 +212,7 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
     shown(&text, WIDTH)
 }
 
-/// The figures of a trial, with the wait in milliseconds.
+/// Metrics of a trial, with the wait in milliseconds.
 fn figures(number: usize, of: usize, name: &str, repetition: u32, rate: Option<f64>, wait: &str) -> String {
     let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     let digits = of.to_string().len();
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_takes_one_line_of_80_columns_with_aligned_metrics() {
+    fn trial_lines_fit_80_columns_with_aligned_metrics() {
         let name = "a-very-long-strategy timeout=10s, 1000 contenders";
         let first = figures(3, 120, "predecessor-watch, 20 contenders", 1, Some(70.84), "242.13");
         let second = figures(17, 120, name, 2, None, "-");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remaining_time_comes_before_text_cut_by_a_narrow_terminal() {
+    fn progress_message_starts_with_the_remaining_time() {
         let now = Now {
             trials: 24,
             expected: Duration::ZERO,

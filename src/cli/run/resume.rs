@@ -1,5 +1,4 @@
-//! `run --resume`: which settings are read from the record of the run, which must be given again, and which must not
-//! change.
+//! `run --resume`: settings that are read from the recorded run, must be given again, or must not change.
 
 use std::path::Path;
 
@@ -16,12 +15,10 @@ use zklockbench_record::{Run, Trial};
 use zklockbench_results::{Resumed, RunFile, RunWriter, StoredRun};
 use zklockbench_scenario::{EnsembleChoice, TrialPlan, TrialSpec};
 
-/// Continues the run in this directory with its scenario, and sets the options to their original values.
+/// Continues the run in this directory with its scenario, and restores its original options.
 pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {
     if args.overrides.change_more_than_the_place()? {
-        return Err(Error::usage(
-            "a run is resumed as it was started: leave out the options that change its scenario",
-        ));
+        return Err(Error::usage("a resumed run keeps its scenario: remove the options that change it"));
     }
     let resumed = RunWriter::resume(dir)?;
     let (Resumed::Whole(_, stored) | Resumed::Partial(_, stored)) = &resumed;
@@ -32,7 +29,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
         args.generator.threads = u16::try_from(run.generator_threads).ok();
         args.history = run.history || run.files.keys().any(|name| name.ends_with(".history.jsonl"));
         starts_alike(run, args)?;
-        // The rest is checked once the servers are up.
+        // The ensemble is checked once it is open.
         same_ground(
             run,
             &Run {
@@ -46,8 +43,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
     Ok((file, resumed))
 }
 
-/// Refuses to use a recorded ensemble that could do harm unless the user names it, because the record may come from
-/// anywhere.
+/// Rejects a recorded ensemble that could do harm, unless the user names it: records may be untrusted.
 fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Result<(), Error> {
     let place = &args.overrides.place;
     let refused = |why: String| Err(Error::usage(why));
@@ -56,7 +52,7 @@ fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Resul
             Some(named) if parse_connect(named)?.text() == *recorded => Ok(()),
             Some(named) => refused(format!("the run was on {recorded}, not on {named}: leave --connect out")),
             None if args.opening.access.is_any() => refused(format!(
-                "a password or key goes only to an ensemble that you name: add --connect {recorded}"
+                "passwords and keys are sent only to an ensemble on the command line: add --connect {recorded}"
             )),
             None => Ok(()),
         },
@@ -73,7 +69,7 @@ fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Resul
     }
 }
 
-/// Starts local servers as before: fresh or kept, warm or cold.
+/// Starts local servers as in the original run: fresh or kept, warm or cold.
 fn starts_alike(run: &RunFile, args: &mut RunArgs) -> Result<(), Error> {
     let was_cold = run.ensemble.starts_cold;
     if run.ensemble.kind == "external" {
@@ -87,7 +83,7 @@ fn starts_alike(run: &RunFile, args: &mut RunArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The state of the run and the remaining work, in one line.
+/// State of the run and remaining work, on one line.
 pub fn announcement(stored: &StoredRun) -> String {
     let run = &stored.run;
     let planned = counted(run.planned_trials, "trial", "trials");
@@ -105,7 +101,7 @@ pub fn announcement(stored: &StoredRun) -> String {
     )
 }
 
-/// Facts, named as in a comparison, that must be the same in all parts of a run, because their metrics are combined.
+/// Facts that must be the same in all parts of a run, by their names in comparisons.
 const SAME: [&str; 8] = [
     "processors",
     "data",
@@ -117,7 +113,7 @@ const SAME: [&str; 8] = [
     "version of the program",
 ];
 
-/// Refuses to continue in another environment, or with another program. Other differences are only reported.
+/// Rejects a different environment or program; reports other differences.
 pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
     let (refused, told): (Vec<Difference>, Vec<Difference>) = between_parts(earlier, now)
         .into_iter()
@@ -138,7 +134,7 @@ pub fn same_trials(plan: &TrialPlan, there: &[Trial]) -> Result<(), Error> {
     let identity =
         |spec: &TrialSpec| (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed);
     let stranger = there.iter().find(|trial| {
-        // A replacement for an invalid trial has a different number.
+        // A replacement of an invalid trial has a different number.
         let has_its_number =
             |asked: &TrialSpec| asked.index == trial.spec.index || trial.spec.makes_up_for.is_some();
         let asked = plan.round(trial.spec.repetition);
@@ -147,7 +143,7 @@ pub fn same_trials(plan: &TrialPlan, there: &[Trial]) -> Result<(), Error> {
     match stranger {
         None => Ok(()),
         Some(trial) => Err(Error::usage(format!(
-            "{} is not what the scenario of the run asks for under this number: the directory was modified, or written \
+            "{} does not match the trial of the scenario with this number: the directory was modified, or written \
              by another version of the program",
             trial.name()
         ))),

@@ -1,5 +1,4 @@
-//! Limits on the load: none on an ensemble without other clients, a limited rate on a shared one, and those of servers that the suite
-//! has not configured.
+//! Limits on the load of a shared ensemble, and on connections.
 
 use std::process::Command;
 
@@ -19,19 +18,19 @@ use zklockbench_zk::{admin, reach};
 const AT_MOST: f64 = 200.0;
 const SLOWER: f64 = 3.0;
 
-/// The limits of a run's load.
+/// Limits on a run's load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
-    /// The ensemble's other clients; `None` for a local ensemble.
+    /// Other clients of the ensemble; `None` for a local ensemble.
     pub others: Option<OtherClients>,
-    /// Requests per second.
+    /// Maximum rate, in requests per second.
     pub at_most: Option<f64>,
-    /// Largest allowed factor by which servers become slower than before the run; beyond it, the run ends.
+    /// The run ends when servers respond this many times slower than before it.
     pub stop_if_slower: Option<f64>,
 }
 
 impl Sharing {
-    /// Counts the ensemble's other clients, before this process opens its own sessions.
+    /// Counts the other clients of an external ensemble, before this process opens its own sessions.
     pub async fn of(opened: &OpenEnsemble, args: &SharingArgs, run_id: Option<&str>) -> Self {
         if !opened.is_external() {
             return Self::decide(args, None);
@@ -61,7 +60,7 @@ impl Sharing {
         }
     }
 
-    /// Refuses open loads that would exceed the rate, because delayed arrivals would count as late.
+    /// Rejects open loads that would exceed the rate, because delayed arrivals would count as late.
     pub fn check(&self, plan: &TrialPlan, slice: Slice) -> Result<(), Error> {
         let (Some(at_most), true) = (self.at_most, slice.leads()) else { return Ok(()) };
         let open = plan.trials.iter().filter(|trial| trial.load.open().is_some());
@@ -87,7 +86,7 @@ impl Sharing {
         }
     }
 
-    /// The limits of the load, in one line.
+    /// Limits of the load, on one line; `None` if there are none.
     pub fn note(&self) -> Option<String> {
         let stop =
             self.stop_if_slower.map(|factor| format!("the run ends if latency rises {}x", number(factor)));
@@ -105,7 +104,7 @@ impl Sharing {
         }
     }
 
-    /// The limits, as recorded in a run.
+    /// Limits as facts for the recorded run.
     pub fn facts(&self) -> Vec<(String, String)> {
         let others = self.others.as_ref().map(|others| match others {
             OtherClients::Connected(count) => count.to_string(),
@@ -116,7 +115,7 @@ impl Sharing {
         facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
-    /// Passes the decision on to a run of a series. Older binaries ignore unknown variables.
+    /// Passes the limits to a run of a series by variables, because older binaries ignore unknown variables.
     pub fn pass_on(&self, command: &mut Command) {
         match self.at_most {
             Some(per_s) => {
@@ -132,8 +131,8 @@ impl Sharing {
 
 type Configuration = Vec<(String, String)>;
 
-/// Warns if the granted session timeout differs from the requested one, and refuses trials with more requests or
-/// connections than the servers accept.
+/// Warns if the granted session timeout differs from the requested one, and rejects trials with more requests
+/// or connections than the servers accept.
 pub async fn check(
     opened: &OpenEnsemble,
     sharing: &Sharing,
@@ -164,7 +163,7 @@ fn value(of: &[(String, String)], key: &str) -> Option<i64> {
     of.iter().find(|(name, _)| name == key)?.1.parse().ok()
 }
 
-/// The bounds of a server's session timeouts.
+/// Bounds of a server's session timeouts, as a phrase.
 fn bounds(of: &[(String, String)]) -> Option<String> {
     let ms = |key| Some(format_duration(std::time::Duration::from_millis(value(of, key)?.try_into().ok()?)));
     Some(format!(
@@ -174,16 +173,16 @@ fn bounds(of: &[(String, String)]) -> Option<String> {
     ))
 }
 
-/// Connections of a run in addition to its contenders': its sign of life, or its meetings with other workers.
+/// Connections in addition to the contenders': the run's sign of life, or the worker's rendezvous.
 const BESIDE: usize = 1;
 
-/// Why a trial's sessions do not fit, if all servers limit the connections of a host and report it.
+/// Why a trial has too many sessions, if all servers report a limit on connections per host.
 fn too_many(trial: &TrialSpec, slice: Slice, servers: &[Option<Configuration>]) -> Option<String> {
     let limit = |of: &Option<Configuration>| value(of.as_ref()?, "maxClientCnxns").filter(|limit| *limit > 0);
     let limits: Vec<i64> = servers.iter().map(limit).collect::<Option<_>>()?;
     let room = usize::try_from(limits.iter().sum::<i64>()).unwrap_or(usize::MAX);
     let own = slice.below(trial.contenders).count();
-    // A driver opens a session for each contender in addition to the suite's.
+    // Each contender with a driver has two sessions: the suite's and the driver's.
     let each = if zklockbench_locks::driven(&trial.strategy.name).is_some() { 2 } else { 1 };
     let connections = own * each + BESIDE;
     (connections > room).then(|| {
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_is_reported_with_its_reason() {
+    fn load_limit_is_reported_with_its_reason() {
         let limited = Sharing::decide(&SharingArgs::default(), Some(OtherClients::Connected(12)));
         assert_eq!(
             limited.note().unwrap(),
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_beyond_the_servers_connection_limit_are_refused_with_the_remedy() {
+    fn trials_beyond_the_connection_limit_are_rejected_with_advice() {
         let text = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 7\nduration = \"5s\"\n";
         let parsed = parse("x.toml", text, &zklockbench_load::catalog()).unwrap();
         let plan = TrialPlan::of(&parsed.scenario);
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_session_timeouts_are_those_of_the_configuration() {
+    fn session_timeout_bounds_come_from_the_server_configuration() {
         let told = vec![
             ("minSessionTimeout".to_owned(), "120000".to_owned()),
             ("maxSessionTimeout".into(), "1200000".into()),

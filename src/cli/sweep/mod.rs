@@ -1,7 +1,7 @@
-//! `sweep`: a scenario measured over a range, point by point, on one ensemble for all points.
+//! `sweep`: measures a scenario over a range, point by point, on one ensemble if possible.
 //!
-//! Every run is a separate process and leaves an ordinary directory, as in `ab`. The next point follows from the measurements
-//! alone (`zklockbench_analysis::sweep`). The series lists each run with its point, so a killed sweep continues from there.
+//! Every run is a separate process with its own directory, as in `ab`. The measurements alone determine the
+//! next point (`zklockbench_analysis::sweep`). The series lists each run with its point.
 
 #![expect(clippy::disallowed_methods, reason = "the time of writing is only a label")]
 
@@ -39,9 +39,9 @@ use zklockbench_zk::Target;
 
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
-/// Share of the budget for covering the range once, if there is a choice.
+/// Maximum share of the budget for covering the range once.
 const COVERING: f64 = 0.3;
-/// Half the range of a point's throughputs, as a share, above which it is repeated.
+/// A point is repeated if half the range of its throughputs exceeds this share.
 const PRECISE: f64 = 0.1;
 
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -116,7 +116,7 @@ fn asked(args: &SweepArgs, question: &SweepQuestion) -> Value {
     json!({ "scenario": text, "over": over, "objective": objective, "threads": args.generator.threads })
 }
 
-/// The initial values: fewer if covering the whole range would take too much of the time.
+/// Initial values: fewer if covering the whole range would take too much of the budget.
 fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> {
     let over = &question.over[0];
     let mut grid = over.grid();
@@ -127,7 +127,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
     };
     while grid.len() > at_most.max(2) || grid.len() > 4 && cost(&grid) > COVERING * budget.as_secs_f64() {
         let fewer = over.spaced(grid.len() - 1);
-        // A given list is not thinned.
+        // An explicit list is not thinned.
         if fewer.len() >= grid.len() {
             break;
         }
@@ -146,12 +146,12 @@ struct SweepEnsemble {
     servers: Option<usize>,
 }
 
-/// The point that a run measures, in the list of the series.
+/// Measured point of a run, as a note in the series.
 #[derive(Serialize, Deserialize)]
 struct MeasuredPoint {
     at: At,
     strategies: Vec<String>,
-    /// The ensemble that all runs share; `None` if each starts its own.
+    /// The shared ensemble; `None` if each run starts its own.
     ensemble: Option<EnsembleInfo>,
 }
 
@@ -186,7 +186,7 @@ impl SweepInProgress {
         }
     }
 
-    /// The external ensemble, required for workers.
+    /// The external ensemble, which workers require.
     fn target(&self) -> Result<Target, Error> {
         let EnsembleChoice::Connect(connect) = &self.question.scenario.ensemble else {
             return Err(Error::usage(NEEDS_CONNECT));
@@ -236,7 +236,7 @@ impl SweepInProgress {
         self.point(number, MeasuredPoint { at: step.at, strategies: step.strategies, ensemble }, stop).await
     }
 
-    /// Measures a point, unless that was done before the sweep was resumed.
+    /// Measures a point, unless a listed run of the series has measured it.
     async fn point(
         &mut self,
         number: u32,
@@ -284,7 +284,7 @@ impl SweepInProgress {
         Ok(())
     }
 
-    /// Position of an ensemble in the file, which lists each ensemble once.
+    /// Index of an ensemble in the file, which lists each ensemble once.
     fn number_of(&mut self, ensemble: Option<EnsembleInfo>) -> usize {
         let Some(ensemble) = ensemble else { return 0 };
         let all = &mut self.file.ensembles;
@@ -294,7 +294,8 @@ impl SweepInProgress {
         })
     }
 
-    /// Handles a run without results. If other runs had valid results, the load was too much for it; otherwise the sweep ends.
+    /// Handles a run without results. If other runs had valid results, the load is taken to be too high for
+    /// it; otherwise the sweep ends.
     fn failed(&self, point: &MeasuredPoint, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
         let server = self.ensemble.as_ref().and_then(|open| open.ready.opened.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);

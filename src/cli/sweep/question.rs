@@ -1,4 +1,4 @@
-//! The question of `sweep`: the scenario, the variables that change from point to point, and whether that is possible.
+//! The question of `sweep`: the scenario and the swept variables, with checks that the sweep is possible.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,35 +19,36 @@ use zklockbench_scenario::{Catalog, DISTANCE_NOTE, EnsembleChoice, Load, Scenari
 
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
+    /// Scenario file, name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// What to sweep, as a range or a list: contenders=1..1000, rate=10..2000, hold=1ms..1s, locks=1..100, servers=1,3,5,
-    /// delay=0.2ms,1ms,5ms,50ms (added to every round trip) or session_timeout=2s,5s,10s,30s (what a crash and pauses cost);
-    /// a second one gives a curve for each of its values
+    /// Sweep a variable over a range or a list: contenders=1..1000, rate=10..2000, hold=1ms..1s,
+    /// locks=1..100, servers=1,3,5, delay=0.2ms,1ms,5ms,50ms (added to every round trip) or
+    /// session_timeout=2s,5s,10s,30s (with crashes and pauses); a second variable gives a curve for each of
+    /// its values
     #[arg(long, value_name = "VARIABLE=VALUES", required = true)]
     pub over: Vec<Over>,
-    /// A condition to meet, e.g. 'wait.p99 < 100ms': finds how far it is met
+    /// Objective to meet, e.g. 'wait.p99 < 100ms': find how far it is met
     #[arg(long, value_name = "CONDITION")]
     pub objective: Option<Objective>,
-    /// Time limit, including server start; the range is covered first [default: 15m]
+    /// Time limit, including server start; the whole range is covered first [default: 15m]
     #[arg(long, value_name = "TIME", value_parser = duration_within("1s", "7days"))]
     pub budget: Option<Duration>,
-    /// Most values of the first variable to try, for each strategy
+    /// Maximum number of values of the first variable for each strategy
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u16).range(2..=500))]
     pub points_at_most: u16,
-    /// Resume the sweep that left this directory; give the other options as they were
+    /// Resume the sweep in this directory; repeat the other options
     #[arg(long, value_name = "DIR", conflicts_with = "run_id")]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
     pub generator: GeneratorArgs,
-    /// Where to put the sweep's directory
+    /// Create the sweep's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Name of the sweep's directory; an existing sweep is resumed [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
-    /// Draw no charts
+    /// Skip the charts
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
     #[command(flatten)]
@@ -58,16 +59,16 @@ pub struct SweepArgs {
     pub job: JobArgs,
 }
 
-/// Keys that a sweep sets itself or does not use.
+/// Keys that a sweep sets itself or ignores.
 const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "gate", "order"];
 
 pub struct SweepQuestion {
-    /// The swept variables: one or two.
+    /// One or two swept variables.
     pub over: Vec<Over>,
     pub objective: Option<Objective>,
-    /// The scenario with the smallest value of each variable.
+    /// Scenario with the smallest value of each variable.
     pub scenario: Scenario,
-    /// Text of the scenario with the overrides, without the keys that change from point to point.
+    /// Text of the scenario with overrides and without the keys in `DROPPED`.
     pub text: String,
     pub strategies: Vec<String>,
     /// Failures that the sweep adds to each point.
@@ -102,7 +103,7 @@ impl SweepQuestion {
         let table = |at| table_at(&base, &over, failures.as_ref(), at);
         let at = |at| parsed(&toml::to_string(&table(at)?).map_err(Error::usage)?);
         let scenario = at(least)?;
-        // Mistakes at the far end of the range are reported before anything starts.
+        // Parse the other end of the range too, to report mistakes before anything starts.
         at(ends(Over::most))?;
         let adds_faults = failures.is_some() || over.iter().any(|over| over.variable == Variable::Delay);
         if adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults {
@@ -115,7 +116,7 @@ impl SweepQuestion {
         Ok(Self { strategies, over, objective, scenario, text, failures, base })
     }
 
-    /// The scenario of a point, with these strategies.
+    /// Scenario of a point with these strategies.
     pub fn point(&self, at: At, strategies: &[String]) -> Result<(String, Scenario), Error> {
         let mut table = table_at(&self.base, &self.over, self.failures.as_ref(), at)?;
         if let Some(Value::Array(all)) = table.get("strategies").cloned() {
@@ -136,12 +137,12 @@ impl SweepQuestion {
         self.over.iter().zip([Some(at.x), at.beside]).find_map(value)
     }
 
-    /// Values of the second variable; a single `None` if there is no second.
+    /// Values of the second variable; a single `None` if only one variable is swept.
     pub fn beside(&self) -> Vec<Option<f64>> {
         self.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect())
     }
 
-    /// Whether the question is what failures cost, not how fast the lock is.
+    /// Whether the sweep measures the cost of failures, not the speed of the lock.
     pub fn breaks_sessions(&self) -> bool {
         self.over.iter().any(|over| over.variable == Variable::SessionTimeout)
     }
@@ -169,7 +170,7 @@ impl SweepQuestion {
     }
 }
 
-/// Replaces the strategies, and removes a poll interval if none of them polls.
+/// Replaces the strategies, and removes a poll interval if none of the new strategies polls.
 fn choose(table: &mut Table, strategies: Vec<Value>) {
     let polls = |one: &Value| {
         let card = name_of(one).and_then(|name| zklockbench_locks::find(&name));
@@ -181,7 +182,7 @@ fn choose(table: &mut Table, strategies: Vec<Value>) {
     table.insert("strategies".into(), Value::Array(strategies));
 }
 
-/// Refuses options that the sweep sets by itself.
+/// Rejects options that the sweep sets itself.
 fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
     if over.len() > 2 {
         return Err(Error::usage(format!(
@@ -278,7 +279,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses scenarios to which the failures of a sweep over the session timeout cannot be added.
+/// Rejects scenarios to which a sweep of the session timeout cannot add failures.
 fn check_session_timeout(scenario: &Scenario, sweeps_delay: bool) -> Result<(), &'static str> {
     if sweeps_delay {
         return Err("delay and session_timeout both add faults: sweep one of the two");
@@ -297,7 +298,7 @@ fn check_session_timeout(scenario: &Scenario, sweeps_delay: bool) -> Result<(), 
 }
 
 fn parsed(text: &str) -> Result<Scenario, Error> {
-    // Whether the scenario's faults are possible on this host was checked when it was read.
+    // Whether faults are possible on this host was checked when the scenario was read.
     let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
     let told = parse("the scenario with the sweep's values", text, &catalog);
     told.map(|parsed| parsed.scenario).map_err(|mistakes| {
@@ -358,18 +359,18 @@ pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) ->
 const LEAD: Duration = Duration::from_secs(2);
 /// A long garbage collection of a contender or a server.
 const PAUSE: Duration = Duration::from_secs(3);
-/// Time after a failure: servers end sessions in whole ticks, and contenders open new ones.
+/// Recovery time after a failure: servers expire sessions in whole ticks, and contenders open new sessions.
 const RECOVERS: Duration = Duration::from_secs(4);
-/// Additional time after a pause of the leader, for an election.
+/// Additional time for an election after a pause of the leader.
 const ELECTS: Duration = Duration::from_secs(4);
 
 struct AddedFailures {
-    /// Whether a leader can be paused.
+    /// Whether the leader can be paused.
     of_leader: bool,
 }
 
 impl AddedFailures {
-    /// The failures for this scenario; `None` if it has faults, or if another variable is swept.
+    /// Failures for this scenario; `None` if it has its own faults, or if the session timeout is not swept.
     fn to(scenario: &Scenario, over: &[Over]) -> Option<Self> {
         let is_swept = over.iter().any(|over| over.variable == Variable::SessionTimeout);
         let of_leader = match scenario.ensemble {
@@ -390,7 +391,7 @@ impl AddedFailures {
         format!("At each point, a holder crashes and a holder is frozen for {pause}{leader}.")
     }
 
-    /// Adds the failures for a session timeout in microseconds, one after the other, and the time that they take.
+    /// Adds consecutive failures for a session timeout in microseconds, and sets the duration to cover them.
     fn add(&self, timeout_us: f64, table: &mut Table) {
         let timeout = Duration::from_secs_f64(timeout_us / 1e6);
         let (mut at, mut faults) = (LEAD, Vec::new());

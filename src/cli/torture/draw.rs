@@ -1,4 +1,4 @@
-//! Scenarios of `torture`: a lock, a load and faults. The seed and the number of the round determine them.
+//! Draws scenarios of `torture`. The seed and the number of the round determine them.
 
 use std::fmt::Write as _;
 
@@ -16,9 +16,9 @@ use zklockbench_core::units::parse_duration;
 use zklockbench_ensemble::fault;
 
 const TIMEOUT: &str = "acquire_timeout";
-/// This lock leaves a node behind when it times out after an unanswered create, as its description states.
+/// This lock leaves a node when it times out after an unanswered create, as its description states.
 const NO_TIMEOUT: &str = "apache-write-lock";
-/// Every lock sends such requests.
+/// Kinds of requests that every lock sends.
 const REQUESTS: [&str; 2] = ["join", "release"];
 
 pub struct Rounds {
@@ -32,7 +32,7 @@ impl Rounds {
     pub fn new(seed: u64, mut locks: Vec<LockCard>, mut faults: Vec<FaultCard>) -> Self {
         let draw = &mut ChaCha8Rng::seed_from_u64(seed);
         locks.retain(|card| card.guarantees.exclusive);
-        // No lock continues once its counter is used up.
+        // No lock works once its counter is exhausted.
         faults.retain(|card| card.name != fault::COUNTER_NEAR_END);
         locks.shuffle(draw);
         faults.shuffle(draw);
@@ -44,7 +44,7 @@ impl Rounds {
         dealt(&self.locks, number, 1)[0]
     }
 
-    /// The scenario of a round, counted from 1.
+    /// Scenario of a round; rounds are numbered from 1.
     pub fn scenario(&self, number: u64) -> String {
         let mut draw = ChaCha8Rng::seed_from_u64(self.seed);
         draw.set_stream(number);
@@ -55,7 +55,7 @@ impl Rounds {
             driven.is_none_or(|driven| drivers::unfit(driven, card).is_none())
                 && (may_time_out || card.needs_key != Some(TIMEOUT))
         };
-        // Faults of servers follow one another, because several at once often leave no quorum.
+        // Server faults are consecutive, because simultaneous ones often leave no quorum.
         let [mut of_servers, mut of_contenders] =
             [dealt(&self.of_servers, number, 2), dealt(&self.of_contenders, number, 4)];
         of_servers.retain(fits);
@@ -78,7 +78,7 @@ impl Rounds {
         }
         for card in &of_contenders {
             let times = draw.random_range(1..=3);
-            // In time for a contender to send the request that the fault waits for.
+            // Early enough for a contender to send the request that the fault hits.
             let every_ms = (lasts_ms / 2 - 500) / times;
             let (at_ms, for_ms) = (
                 draw.random_range(500..=500 + every_ms / 4),
@@ -93,13 +93,13 @@ impl Rounds {
     }
 }
 
-/// The cards of a round. Every card is dealt once before any is repeated.
+/// Cards of a round. Every card is dealt once before any card is repeated.
 fn dealt<T: Copy>(cards: &[T], number: u64, count: usize) -> Vec<T> {
     let first = (number as usize - 1) * count % cards.len().max(1);
     cards.iter().copied().cycle().skip(first).take(count).collect()
 }
 
-/// Time from one fault of servers to the next. A rolling restart takes longer.
+/// Time from one server fault to the next. A rolling restart takes longer.
 fn slot_ms(card: &FaultCard) -> u64 {
     if card.ends == Ends::ByItself { 15_000 } else { 8_000 }
 }
@@ -107,7 +107,7 @@ fn slot_ms(card: &FaultCard) -> u64 {
 fn load(text: &mut String, lock: &LockCard, may_time_out: bool, draw: &mut ChaCha8Rng) {
     let (contenders, hold_ms) = (draw.random_range(4..=16), draw.random_range(2..=30));
     let locks = if draw.random_bool(0.3) { draw.random_range(1..=contenders / 3) } else { 1 };
-    // At least one contender has to wait.
+    // Few enough leases that contenders must wait.
     let leases = match lock.guarantees.holders {
         Holders::Leases(param) => format!(", {param} = {}", draw.random_range(1..=contenders / 2)),
         _ => String::new(),
@@ -136,12 +136,12 @@ fn load(text: &mut String, lock: &LockCard, may_time_out: bool, draw: &mut ChaCh
     }
     if may_time_out {
         let cycles = draw.random_range(2..=4 * contenders);
-        // A lock that pauses before it reads serves no contender whose timeout ends earlier.
+        // A lock that sleeps before it reads never acquires within a timeout shorter than its sleep.
         let _ = writeln!(text, "{TIMEOUT} = \"{}ms\"", 300 + 2 * pause_ms(lock) + cycles * (hold_ms + 10));
     }
 }
 
-/// Default pause of a lock that polls.
+/// Default poll interval of a polling lock; 0 for other locks.
 fn pause_ms(lock: &LockCard) -> u64 {
     let pause = lock.params.iter().find(|param| param.name == "poll_interval");
     pause.and_then(|param| parse_duration(param.default).ok()).map_or(0, millis)
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawn_timeout_outlasts_the_pause_of_a_lock_that_polls() {
+    fn drawn_timeouts_exceed_the_poll_interval() {
         let rounds = drawn(3, 60);
         let polling = rounds.iter().filter(|round| round.strategies[0].name == "polling");
         let timeouts: Vec<_> = polling.filter_map(|round| round.acquire_timeout).collect();

@@ -1,5 +1,5 @@
-//! `torture`: rounds of random locks under random load and random faults, all drawn from a seed. Each round is a separate
-//! run with its own servers and its own process.
+//! `torture`: runs random locks under random load and random faults, all drawn from a seed. Each round is a
+//! separate process with its own servers.
 
 mod draw;
 
@@ -24,7 +24,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::{fault, links_capability};
 use zklockbench_record::{RunEnding, Trial};
 
-/// Options of each round's run, which measures nothing.
+/// Options of each round's run, whose speed does not matter.
 const RUN_OPTIONS: [&str; 3] = ["--fresh", "--cold", "--no-floor"];
 const MINUTES: u64 = 5;
 
@@ -89,7 +89,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     })
 }
 
-/// The command that draws the same rounds.
+/// Command that repeats the rounds.
 fn again(seed: u64, args: &TortureArgs) -> String {
     let words: Vec<String> = command_line().iter().map(|word| as_a_word(word)).collect();
     words.join(" ") + &if args.seed.is_some() { String::new() } else { format!(" --seed {seed}") }
@@ -106,12 +106,12 @@ fn locks(names: &[String]) -> Result<Vec<LockCard>, Error> {
     }
     let cards = names.iter().map(|name| match listing::strategy(name)? {
         card if card.guarantees.exclusive => Ok(card),
-        card => Err(Error::usage(format!("--strategies: `{}` doesn't promise to exclude", card.name))),
+        card => Err(Error::usage(format!("--strategies: `{}` is not exclusive", card.name))),
     });
     cards.collect()
 }
 
-/// The faults that this host can inject, and why the others are skipped.
+/// Faults that this host can inject, and the reasons for the skipped faults.
 fn faults(args: &TortureArgs) -> (Vec<FaultCard>, Vec<String>) {
     let links = match &args.compose {
         Some(_) => Err("Docker cannot cut a single link between servers".to_owned()),
@@ -128,7 +128,7 @@ fn faults(args: &TortureArgs) -> (Vec<FaultCard>, Vec<String>) {
     (can, left_out.collect())
 }
 
-/// The verdict on a round by its results. Without results, its run was refused or the program failed.
+/// Verdict of a round. A round without results was rejected, or the program failed.
 fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
     let exit = Exit::ALL.iter().map(|(exit, _)| *exit).find(|exit| done.code == Some(*exit as i32));
     let verdict = match (done.directory.is_dir(), exit) {
@@ -146,7 +146,7 @@ fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
     Ok(if exit.is_some() { verdict } else { verdict.and(Verdict::violated(failed())) })
 }
 
-/// Stuck contenders and leftover nodes are not violations if the lock's description accounts for them.
+/// Stuck contenders and leftover nodes are not violations if the lock's description explains them.
 fn of_trial(trial: &Trial) -> Verdict {
     let left = trial.orphans.filter(|count| *count > 0);
     let left = left.map(|count| {
@@ -163,7 +163,7 @@ fn of_trial(trial: &Trial) -> Verdict {
     others.into_iter().flatten().chain(progress).fold(Verdict::Held, Verdict::and)
 }
 
-/// A round's outcome and, unless it held, how to repeat it.
+/// Outcome of a round and, unless it held, the command that repeats it.
 fn shown(round: &Round, options: &[OsString]) -> String {
     let mut text = format!("round {}, {}: {}", round.number, round.lock, round.verdict.word());
     round.verdict.reasons().iter().for_each(|reason| text += &format!("\n  {reason}"));
@@ -194,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn strategies_must_exist_and_exclude() {
+    fn strategies_must_exist_and_be_exclusive() {
         let refused = |name: &str| locks(&[name.to_owned()]).unwrap_err().to_string();
         assert!(refused("countt").contains("did you mean `count`?"));
-        assert!(refused("no-lock").contains("doesn't promise to exclude"));
+        assert!(refused("no-lock").contains("is not exclusive"));
         assert_eq!(locks(&["count".into(), "baton".into()]).unwrap().len(), 2);
     }
 }

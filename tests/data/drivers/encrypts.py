@@ -1,4 +1,4 @@
-# Takes encrypted connections and passes on what comes by them: host, port, certificate, key.
+# TLS proxy in front of a plain-text server. Arguments: host, port, certificate, key.
 import asyncio, ssl, sys
 
 async def pump(reader, writer):

@@ -1,4 +1,4 @@
-# A lock that has nothing to do with ZooKeeper: a file's, which the kernel frees when its process ends.
+# A driver without ZooKeeper: file locks (flock), which the kernel releases when the process ends.
 import fcntl, json, os, queue, sys, threading
 output = threading.Lock()
 

@@ -1,4 +1,5 @@
-# A driver whose acquires leave their nodes behind when they time out. The tenth release of its first contender deletes nothing.
+# A driver that leaves the node behind when an acquire times out.
+# The tenth release of its first contender deletes nothing.
 import sys
 sys.path.insert(0, "DRIVERS/python")
 import contenders

@@ -1,4 +1,4 @@
-# A driver that grants whatever it is asked for.
+# A driver that grants every request.
 import json, sys
 for line in sys.stdin:
     asked = json.loads(line)

@@ -1,5 +1,5 @@
-"""A queue lock that is correct (`none`) or has one of two bugs: `list`, where a failed list means an empty queue, and `watch`,
-where any event of the watch, as a lost connection, means its turn. PYTHONPATH has drivers/python.
+"""A queue lock that is correct (`none`) or has one of two bugs. With `list`, a failed list counts as an empty
+queue. With `watch`, any watch event, even a lost connection, grants the lock. PYTHONPATH has drivers/python.
 """
 
 import sys
@@ -31,7 +31,7 @@ class Queue(Contender):
     def told(self, state):
         what = {"CONNECTED": "connected", "SUSPENDED": "suspended", "LOST": "expired"}[state]
         say({"t": "event", "c": self.number, "what": what, "at": now(), "session": self.session()})
-        # kazoo tells no watch of a lost connection; a client whose watches learn of it does.
+        # kazoo does not notify watches of a lost connection, so this emulates a client that does.
         if BUG == "watch" and state == "SUSPENDED":
             self.changed.set()
 

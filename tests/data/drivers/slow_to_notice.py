@@ -1,4 +1,5 @@
-# Its sessions last 20 s, and it answers its third release after 17 s, as a client does whose server has dropped the request.
+# Sessions of 20 s. The third release is answered after 17 s, like that of a client whose server dropped the
+# request.
 import json, sys, threading
 releases = 0
 for line in sys.stdin:

@@ -1,4 +1,4 @@
-//! Outcomes that a lock's card states for lost requests, in the form that these stories need.
+//! Outcomes of lost requests as each lock's card states them, in the form that these stories need.
 
 use zklockbench_core::catalog::after::{Event, Outcome};
 
@@ -23,7 +23,7 @@ pub fn survives(of: Way, kind: &str, fate: Fate) -> bool {
     )
 }
 
-/// Returns whether a release continues after such a loss.
+/// Returns whether a release continues after its request or reply is lost.
 pub fn releases(of: Way, fate: Fate) -> bool {
     goes_on(of, if fate == Fate::RequestLost { Event::DeleteRequestLost } else { Event::DeleteReplyLost })
 }
@@ -32,8 +32,8 @@ fn goes_on(of: Way, event: Event) -> bool {
     of.after.outcome(event) == Outcome::GoesOn
 }
 
-/// Number of requests of a kind that are certain to be sent. Polling repeats as often as it takes, and a race
-/// may be lost; without contention, a race first creates its directory.
+/// Number of requests of a kind that are certain to be sent: the number of polls varies, and a race may be
+/// lost.
 pub fn is_sure_of(of: Way, kind: &str, is_contended: bool) -> usize {
     match (of.name(), kind) {
         ("polling", _) => 2,

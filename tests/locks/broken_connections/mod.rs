@@ -1,6 +1,5 @@
-//! Every lock of the registry when a connection breaks in any of its requests, or when a session ends. The
-//! outcome is the one that its card states; no contender is stuck or admitted next to the holder, and no node
-//! is left.
+//! Every registered lock when its connection breaks during any request, or its session ends. The outcome
+//! matches the lock's card; no contender is stuck or admitted next to the holder, and no node is left.
 
 mod expected;
 mod story;
@@ -24,7 +23,7 @@ fn tell<F: Future<Output = Vec<String>>>(stories: impl IntoIterator<Item = F>) {
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// Loses each request of a story in turn, for every lock.
+/// Repeats a story for each of its requests, which is lost, with every lock.
 fn lose_each_request(story: Story, fate: Fate) {
     let reads = |of: &Way| of.entry.card.guarantees.has_read_side();
     let tellers = expected::all().filter(|of| story != Story::Waits(Mode::Read) || reads(of));

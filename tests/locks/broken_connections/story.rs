@@ -17,9 +17,9 @@ use crate::support::ways::Way;
 
 /// Time after which a contender counts as stuck.
 const BOUND: Duration = Duration::from_secs(120);
-/// Time for a session that has ended to be gone from every server.
+/// Time limit for an ended session to disappear from every server.
 const NODES_GO_WITHIN: Duration = Duration::from_secs(60);
-/// Time longer than it takes to see that all contenders have settled.
+/// Pause that is long enough for all contenders to settle.
 const POLL: Duration = Duration::from_millis(400);
 const STAY: Duration = Duration::from_millis(40);
 /// Acquire timeout of an attempt that must fail.
@@ -80,7 +80,7 @@ impl Strike {
             14 => "create",
             17 => "check_watches",
             18 => "remove_watches",
-            other => panic!("a request of kind {other}"),
+            other => panic!("unexpected request of kind {other}"),
         }
     }
 }
@@ -140,8 +140,8 @@ async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, Stri
     runtime::timeout(BOUND, work).await.ok_or_else(|| format!("stuck: {what}"))
 }
 
-/// Like [`tell`] with a lost request, repeated until that request has come: the number of checks depends on
-/// notifications, and a story without a loss proves nothing.
+/// Like [`tell`], repeated until the request to lose was sent: the number of polls varies, and a story
+/// without a loss proves nothing.
 pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     for _ in 0..5 {
         let told = tell(of, story, Some(strike)).await;
@@ -292,7 +292,7 @@ async fn is_empty(scene: &Scene) -> Result<(), String> {
     runtime::timeout(NODES_GO_WITHIN, empty).await.ok_or_else(|| "a node is left".to_owned())
 }
 
-/// Complaints begin with the lock's name.
+/// Returns the complaints, prefixed with the lock's name.
 fn complaints(of: Way, ended: Result<Vec<String>, String>) -> Vec<String> {
     let all = ended.unwrap_or_else(|complaint| vec![complaint]);
     all.into_iter().map(|complaint| format!("{}: {complaint}", of.label())).collect()

@@ -35,7 +35,7 @@ fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
     });
 }
 
-/// A policy of `curator-mutex`: its word, its parameters, and whether it retries at all.
+/// A retry policy of `curator-mutex`: its name, its parameters, and whether it retries.
 type Policy = (&'static str, &'static [(&'static str, ParamValue)], bool);
 
 fn policies() -> [Policy; 6] {
@@ -54,7 +54,7 @@ fn policies() -> [Policy; 6] {
 }
 
 #[test]
-fn curator_policy_decides_whether_a_lost_create_is_searched() {
+fn curator_policy_decides_whether_the_node_of_a_lost_create_is_searched_for() {
     for (word, params, again) in policies() {
         runtime::block_on(async {
             let retry = [("retry", ParamValue::Word(word.to_owned()))];
@@ -78,7 +78,7 @@ fn curator_policy_decides_whether_a_lost_create_is_searched() {
             } else {
                 assert_eq!(held, Err(AcquireError::Failed(Failure::ConnectionLoss)), "{word}");
                 scene.has_nodes(0).await;
-                assert!(!contender.session.is_over(), "{word}: it went with the session");
+                assert!(!contender.session.is_over(), "{word}: the session ended");
                 assert_eq!(contender.kinds(), ["create", "get_children", "delete"], "{word}");
             }
             contender.die().await;
@@ -90,7 +90,7 @@ fn curator_policy_decides_whether_a_lost_create_is_searched() {
 #[test]
 fn holder_without_a_node_does_not_hand_over() {
     each_on_scene(&FASTER, async |name, scene| {
-        // Given a holder whose node is deleted while it holds, as at its session's end, and two waiters
+        // Given a holder whose node is deleted, as when its session ends, and two waiters
         let (mut zombie, held) = Contender::holding(name, &scene).await;
         let next = Contender::of(name, &scene).await.queue_up().await;
         let last = Contender::of(name, &scene).await.queue_up().await;

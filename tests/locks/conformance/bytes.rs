@@ -1,4 +1,4 @@
-//! Counted bytes equal those on the wire.
+//! Counted bytes equal the bytes on the wire.
 
 use std::cell::RefCell;
 

@@ -129,7 +129,7 @@ fn count_helps_the_second_contender_unless_a_foreign_node_is_there() {
         for _ in 0..3 {
             assert_eq!(kinds(&turn(&mut one, &scene).await), in_vain);
         }
-        // Until the count has been useless three times
+        // And after three useless counts, the lock joins by a create
         for _ in 0..3 {
             assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"]);
         }

@@ -1,4 +1,4 @@
-//! Requests of each lock, one by one, and what locks do when requests are lost or nodes are deleted.
+//! Requests of each lock, one by one, and reactions to lost requests and deleted nodes.
 
 mod broken;
 mod bytes;

@@ -36,7 +36,7 @@ fn members_after_a_failed_one_are_still_tried() {
         other.create(&blocked, &[], NodeKind::Ephemeral).await.unwrap();
         // When all members are acquired
         let ended = multi(&scene, 0, 3, "same").acquire(&session, Mode::Write, &patience(None)).await;
-        // Then that member's failure is returned, after the next member has been taken, too
+        // Then that member's failure is returned, after the next member has been acquired as well
         assert!(matches!(ended, Err(AcquireError::Failed(Failure::Refused(_)))), "{ended:?}");
         let deleted: Vec<String> = trace
             .borrow()
@@ -45,7 +45,7 @@ fn members_after_a_failed_one_are_still_tried() {
             .filter_map(|sent| sent.path.split('/').nth(2).map(str::to_owned))
             .collect();
         assert_eq!(deleted, ["member-2", "member-0"]);
-        assert_eq!(scene.nodes().await, 1, "only the node that is in the way");
+        assert_eq!(scene.nodes().await, 1, "only the blocking node is left");
     });
 }
 
@@ -106,7 +106,7 @@ fn contenders_with_different_first_members_deadlock() {
         scene.has_nodes(4).await;
         runtime::sleep(SETTLE * 3).await;
         assert_eq!((one.gauge.waiting(), other.gauge.waiting(), scene.nodes().await), (1, 1, 4));
-        // Until one of them gives up
+        // Until one contender gives up
         one.cancel.cancel();
         assert_eq!(first.await, Err(AcquireError::Cancelled));
         assert_eq!(second.await, Ok(()));
@@ -131,8 +131,8 @@ fn token_of_atomic_multi_is_the_zxid_of_its_create() {
     behind_wire(async |scene, proxy| {
         let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
         let mut last = 0;
-        // When a contender joins, joins after everything was deleted so that numbers start over, and joins without a
-        // reply
+        // When a contender joins: first normally, then after a deletion that restarts the numbers, and then
+        // with a lost reply
         for way in ["at first", "deleted", "reply lost"] {
             match way {
                 "deleted" => {

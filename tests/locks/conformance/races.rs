@@ -1,4 +1,4 @@
-//! The locks without a queue: the contender that creates the only node first holds.
+//! Locks without a queue: the contender that creates the single node holds.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn persistent_node_outlives_its_holder() {
         let mut holder = Contender::with("ephemeral-node", &params, &scene).await;
         holder.acquire(Mode::Write).await.unwrap();
         holder.die().await;
-        // When another contender wants the lock
+        // When another contender requests the lock
         let mut other = Contender::with("ephemeral-node", &params, &scene).await;
         let ended = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
         // Then that contender waits until its timeout, and the node remains

@@ -109,8 +109,8 @@ fn contender_without_write_permission_deletes_and_then_grants() {
     });
 }
 
-/// Like [`leaves`] without a waiter behind, but admitted by a grant: the third of a queue, which needs no
-/// list.
+/// Like [`leaves`] without a waiter behind, for the third contender of a queue, which is admitted by a grant
+/// and needs no list.
 async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines) {
     let mut first = Contender::of("baton", scene).await;
     let held = first.acquire(Mode::Write).await.unwrap();
@@ -139,7 +139,7 @@ fn foreign_node_causes_another_grant_and_strands_no_waiter() {
             (one, lines) = leaves_after_grant(one, &scene).await;
             sent.push(lines.len());
         }
-        assert_eq!(sent, [1, 1, 3], "two that counted the stranger, and a grant in vain");
+        assert_eq!(sent, [1, 1, 3], "two releases that counted the foreign node, and a useless grant");
     });
 }
 
@@ -156,7 +156,7 @@ async fn release_is_lost(fate: Fate) {
     proxy.strike(fate, MULTI, 1);
     // When the request or its reply is lost
     let released = one.release(held.unwrap()).await;
-    // Then its release fails, and the contender behind it is admitted only if the release was applied
+    // Then the release fails, and the next contender is admitted only if the release was applied
     assert_eq!((released, proxy.has_struck()), (Err(Failure::ConnectionLoss), true), "{fate:?}");
     runtime::sleep(SETTLE).await;
     assert_eq!(behind.is_over(), fate == Fate::ReplyLost, "{fate:?}");

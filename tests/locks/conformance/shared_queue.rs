@@ -37,14 +37,14 @@ async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell
     let mut acquired = 0;
     while left.get() > 0 {
         let held = contender.acquire(Mode::Write).await.unwrap();
-        assert!(!inside.replace(true), "two inside at once");
+        assert!(!inside.replace(true), "two contenders held the lock at once");
         left.set(left.get() - 1);
         acquired += 1;
         if left.get() % 4 == 0 {
             // Gives other contenders' requests time to arrive in between.
             runtime::sleep(Duration::from_micros(500)).await;
         }
-        assert!(inside.replace(false), "another contender has left");
+        assert!(inside.replace(false), "two contenders were inside");
         contender.release(held).await.unwrap();
         if left.get() % 3 == 0 {
             runtime::sleep(REST).await;

@@ -13,7 +13,7 @@ use Script::{
     Again, BelowNothing, Downgrade, MiddleLeaves, Nested, Overwritten, Race, Revoked, Served, TimedOut, Twice,
 };
 
-/// Number of scripts at the same time; most of their time is spent waiting until no message is in flight.
+/// Number of concurrent scripts, which mostly wait until no message is in flight.
 const AT_ONCE: usize = 12;
 
 const READ: Script = Served(&[Read], &[0]);
@@ -74,7 +74,7 @@ const CASES: &[(&str, &[Script])] = &[
     (r#""shared-predecessor-watch""#, &[Served(READERS_THEN_A_WRITER, &[0, 1, 2, 3])]),
     (r#""shared-predecessor-watch""#, &[Served(READERS_THEN_A_WRITER, &[2, 1, 0, 3])]),
     (r#""shared-parent-watch""#, &SIDES),
-    // Ours
+    // Locks of this suite
     (r#""ahead""#, &[ALONE, QUEUE, TimedOut, MiddleLeaves]),
     (r#"{ name = "ahead", flush = false }"#, &[ALONE, QUEUE]),
     (r#""baton""#, &[ALONE, QUEUE, TimedOut, MiddleLeaves]),
@@ -95,11 +95,11 @@ const CASES: &[(&str, &[Script])] = &[
     ),
     (r#""count-semaphore""#, &[ALONE]),
     (r#"{ name = "count-semaphore", leases = 2 }"#, &[QUEUE]),
-    // Both waiters are in before the first holder has left.
+    // Both waiters enter before the first holder leaves.
     (r#"{ name = "count-semaphore", leases = 3 }"#, &[Again(2), Served(&[Write; 5], &[1, 2, 3, 4, 0])]),
 ];
 
-/// A release by a shared object checks the watches of all waiters, in any order.
+/// Sorts the watch checks of a release by a shared object, whose order varies.
 fn in_one_order(mut sent: Lines) -> Lines {
     let is_check = |line: &String| line.starts_with("check_watches _");
     for checks in sent.chunk_by_mut(|one, next| is_check(one) && is_check(next)) {

@@ -37,14 +37,14 @@ fn java(threads: u32, objects: &str, handoffs: u32) -> Handoff {
 /// Cost with one lock object for each thread, and with one for all.
 fn own_and_shared(threads: u32) -> (Handoff, Handoff) {
     let (own, one) = (java(threads, "own", 50), java(threads, "shared", if threads > 100 { 4 } else { 20 }));
-    assert!(own.requests < 8.0, "one is woken: {}", own.requests);
+    assert!(own.requests < 8.0, "more than one thread was woken: {} requests", own.requests);
     // Some of the woken threads list only after the lock has been handed over again.
     assert!(one.requests > f64::from(threads) / 10.0, "{}", one.requests);
     (own, one)
 }
 
 #[test]
-#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
+#[ignore = "long: tests Java's Curator, not this program"]
 fn curator_716_reproduced_with_java_where_a_release_wakes_all_threads_that_share_a_mutex_object() {
     for threads in [10, 100] {
         own_and_shared(threads);
@@ -62,7 +62,7 @@ fn per_acquisition(trial: &Trial, amount: u64) -> f64 {
     amount as f64 / trial.measured.acquired() as f64
 }
 
-/// Runs a closed loop of each of these sizes, warm when each contender has had a cycle.
+/// Asserts, in closed loops of these sizes, that only the list grows with the number of waiters.
 async fn assert_only_names_grow(lines: &str) {
     let common = "strategies = [\"curator-mutex\"]\nhold = \"0ms\"\norder = \"as-written\"\n";
     let trials = trials::run(&format!("{common}{lines}")).await;

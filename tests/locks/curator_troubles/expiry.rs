@@ -21,7 +21,7 @@ async fn seconds<T>(work: impl Future<Output = T>) -> (T, f64) {
 }
 
 #[test]
-#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
+#[ignore = "long: tests Java's Curator, not this program"]
 fn curator_206_reproduced_with_java_where_a_disconnected_holder_keeps_the_lock_alongside_the_next() {
     behind_wire(async |scene, proxy| {
         // Given a holder of Java's behind a proxy, and a waiter of ours
@@ -58,7 +58,9 @@ fn curator_206_reproduced_with_our_mutex_where_only_the_release_reports_the_loss
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
         proxy.cut();
         let ((mut next, next_held), next_after) = seconds(waiting.over()).await;
-        println!("CURATOR-206, ours, sessions of 10 s: another in {next_after:.1} s after the cut");
+        println!(
+            "CURATOR-206, ours, sessions of 10 s: another contender inside {next_after:.1} s after the cut"
+        );
         let next_held = next_held.unwrap();
         let failure = first.release(held).await.unwrap_err();
         assert!(!failure.is_definite(), "{failure}");
@@ -68,7 +70,7 @@ fn curator_206_reproduced_with_our_mutex_where_only_the_release_reports_the_loss
 }
 
 #[test]
-#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
+#[ignore = "long: tests Java's Curator, not this program"]
 fn curator_604_reproduced_with_java_where_a_waiter_enters_by_the_node_of_its_old_session() {
     runtime::block_on(async {
         // On a busy host, Java may read its node only after the servers have expired the session.
@@ -77,7 +79,7 @@ fn curator_604_reproduced_with_java_where_a_waiter_enters_by_the_node_of_its_old
                 return;
             }
         }
-        panic!("each time the node had gone with its session before Java looked for it");
+        panic!("the node always disappeared with its session before Java searched for it");
     });
 }
 
@@ -93,8 +95,8 @@ async fn java_is_in_by_its_old_node() -> bool {
     scene.has_nodes(2).await;
     runtime::sleep(SETTLE).await;
     let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
-    // When no reply reaches Java for so long that it abandons its session, which its attempts to reconnect
-    // keep alive on the servers; the holder releases in the meantime
+    // When Java gets no reply until it abandons its session, its reconnects keep that session alive on the
+    // servers, and the holder releases
     proxy.mute();
     java.says("state SUSPENDED").await;
     holder.release(held).await.unwrap();
@@ -115,7 +117,7 @@ async fn java_is_in_by_its_old_node() -> bool {
         java.obeys("holds a mutex", "a holds true").await;
         assert_eq!(scene.nodes().await, 1);
         println!(
-            "CURATOR-604, Java: in {java_after:.1} s after LOST by its old node, another in {next_after:.1} s later"
+            "CURATOR-604, Java: inside {java_after:.1} s after LOST by its old node, another {next_after:.1} s later"
         );
     }
     next.release(next_held).await.unwrap();
@@ -134,7 +136,7 @@ fn curator_604_absent_in_our_mutex_where_an_acquire_ends_with_its_session() {
         proxy.mute();
         holder.release(held).await.unwrap();
         let ((mut cut_off, ended), failed_after) = seconds(cut_off.over()).await;
-        // Then the contender does not hold, whether its node still exists or not
+        // Then the acquire fails, and its node may still exist
         let error = ended.unwrap_err();
         println!("CURATOR-604, ours: {error} after {failed_after:.1} s, {} nodes then", scene.nodes().await);
         // And with a new session the same object queues up behind the others, while its old node still exists
@@ -144,12 +146,12 @@ fn curator_604_absent_in_our_mutex_where_an_acquire_ends_with_its_session() {
         let again = Waiting::start(cut_off, Write);
         runtime::sleep(Duration::from_secs(1)).await;
         assert!(!again.is_over());
-        // When the old node has gone with its session, the next contender holds alone
+        // When the old node has disappeared with its session, the next contender holds alone
         proxy.mend();
         given_up.close(Duration::from_secs(10)).await;
         let (mut next, next_held) = waiting.over().await;
         runtime::sleep(Duration::from_secs(1)).await;
-        assert!(!again.is_over(), "two are in");
+        assert!(!again.is_over(), "two contenders are inside");
         next.release(next_held.unwrap()).await.unwrap();
         again.serve().await;
     });

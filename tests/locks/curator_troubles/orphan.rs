@@ -8,7 +8,7 @@ use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::sessions::behind_wire;
 
 #[test]
-#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
+#[ignore = "long: tests Java's Curator, not this program"]
 fn curator_79_absent_in_java_5_4_0_where_an_interrupted_create_is_deleted_once_answered() {
     behind_wire(async |scene, proxy| {
         // Given a lock that is held, and Java's client behind a proxy

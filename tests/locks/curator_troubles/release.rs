@@ -17,7 +17,7 @@ const TIMEOUT_MS: &str = "30000";
 const DELETE: i32 = 2;
 
 #[test]
-#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
+#[ignore = "long: tests Java's Curator, not this program"]
 fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_until_reconnection() {
     behind_wire(async |scene, proxy| {
         // Given a holder of Java's behind a proxy, which retries requests once, and a waiter of ours
@@ -28,7 +28,7 @@ fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_un
         proxy.cut();
         java.says("state SUSPENDED").await;
         java.obeys("release a mutex", "a failed ConnectionLossException").await;
-        // Then the lock object reports that it does not hold, while its node does
+        // Then the lock object reports that it does not hold, although its node still exists
         java.obeys("holds a mutex", "a holds false").await;
         assert_eq!((scene.nodes().await, waiting.is_over()), (2, false));
         // And a second release is refused, so the user can only wait or end the session
@@ -38,7 +38,7 @@ fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_un
         let back = Instant::now();
         let (mut next, held) = waiting.over().await;
         println!(
-            "CURATOR-678, Java: the node went {:.1} s after the wire was back",
+            "CURATOR-678, Java: the node was deleted {:.1} s after the reconnection",
             back.elapsed().as_secs_f64()
         );
         assert!(!java.has_said("state LOST"));
@@ -53,7 +53,7 @@ fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_un
 }
 
 #[test]
-#[ignore = "long: a defect of Java's Curator, which a change here cannot alter"]
+#[ignore = "long: tests Java's Curator, not this program"]
 fn curator_678_reproduced_with_java_for_a_lost_delete_although_the_next_acquire_succeeds() {
     behind_wire(async |scene, proxy| {
         // Given a holder of Java's that does not retry requests
@@ -68,7 +68,7 @@ fn curator_678_reproduced_with_java_for_a_lost_delete_although_the_next_acquire_
         java.says("state RECONNECTED").await;
         java.obeys("acquire b mutex", "b in mutex").await;
         println!(
-            "CURATOR-678, Java: another in {:.1} s after the release had failed",
+            "CURATOR-678, Java: another contender inside {:.1} s after the release had failed",
             asked.elapsed().as_secs_f64()
         );
         assert_eq!(scene.nodes().await, 1);
@@ -92,7 +92,10 @@ fn curator_678_reproduced_with_our_mutex_where_a_failed_release_deletes_its_node
         assert_eq!(first.release(held).await, Err(Failure::ConnectionLoss));
         // Then the node is deleted within the same session, and the waiter is admitted
         let (mut next, next_held) = waiting.over().await;
-        println!("CURATOR-678, ours: another in {:.1} s after the release", begun.elapsed().as_secs_f64());
+        println!(
+            "CURATOR-678, ours: another contender inside {:.1} s after the release",
+            begun.elapsed().as_secs_f64()
+        );
         next.release(next_held.unwrap()).await.unwrap();
         // And the same object acquires the lock again
         let again = first.acquire(Write).await.unwrap();

@@ -15,7 +15,7 @@ use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;
 use crate::support::ways::{self, Way};
 
-/// Number of concurrent events; most of their time is spent waiting until no message is in flight.
+/// Number of concurrent events, which mostly wait until no message is in flight.
 const AT_ONCE: usize = 120;
 /// Time longer than any pause of a lock here before it retries a request.
 const CALM: Duration = Duration::from_millis(700);

@@ -1,5 +1,5 @@
-//! Locks written after others' code, and the originals by their drivers, on the same real servers. Whatever
-//! happens, both send the same requests in the same order, or the lock's card gives the reason.
+//! Locks modelled on other libraries, compared with the originals on the same real servers. In every event,
+//! both send the same requests in the same order, or the lock's card gives the reason.
 //!
 //! `scripts/conformance` generates `docs/reference/conformance.md` with these tests. `cards` compares each lock's card
 //! with its reactions to such events.
@@ -21,13 +21,13 @@ use zklockbench_zk::runtime;
 use crate::support::ensemble::shared;
 use crate::support::sessions::Scene;
 
-/// Number of concurrent events; most of their time is spent waiting until no message is in flight.
+/// Number of concurrent events, which mostly wait until no message is in flight.
 const AT_ONCE: usize = 20;
 
 /// Requests of a lock and its original in each event.
 struct Column {
     pair: &'static Pair,
-    /// Name and version of its original.
+    /// Name and version of the original.
     original: String,
     played: Vec<Played>,
 }
@@ -61,7 +61,7 @@ impl Column {
                 let contender =
                     async |address: &str, scene: &Scene| side.contender(pair, address, scene, number).await;
                 let course = event::play(&event, &pair.terms(), connect, contender).await;
-                assert!(course.has_happened, "{}, {}: it did not happen", pair.name, event.name);
+                assert!(course.has_happened, "{}, {}: the event did not happen", pair.name, event.name);
                 pair.compared(event.name, course.lines(side.is_original()), side.is_original())
             };
             let (ours, theirs) = join(sent(&Side::Ours), sent(&original)).await;
@@ -107,7 +107,7 @@ fn curators_mutex_sends_the_originals_requests_in_every_event() {
 }
 
 #[test]
-#[ignore = "long: every lock that has an original waits for calm after each of sixteen events"]
+#[ignore = "long: every lock with an original, in every event"]
 fn every_lock_sends_its_originals_requests_or_its_card_gives_the_reason() {
     let columns: Vec<Column> = PAIRS.iter().filter_map(Column::play).collect();
     let addresses: Vec<String> = shared().split(',').map(str::to_owned).collect();

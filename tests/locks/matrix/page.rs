@@ -1,4 +1,4 @@
-//! `docs/reference/conformance.md`: the differences first.
+//! Writes `docs/reference/conformance.md`, with the differences first.
 
 use std::iter::once;
 
@@ -115,7 +115,7 @@ impl Page<'_> {
     }
 }
 
-/// The anchor that GitHub makes of a heading.
+/// GitHub's anchor for a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_ascii_alphanumeric() || "- ".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -186,7 +186,7 @@ pub fn difference(played: &Played) -> String {
 pub fn assert_has(column: &Column) {
     let page = std::fs::read_to_string(FILE).unwrap_or_default();
     if !page.contains(&format!("Original: {}.", column.original)) && page.contains("Original: ") {
-        println!("docs/reference/conformance.md is of another version than {}", column.original);
+        println!("docs/reference/conformance.md is for another version than {}", column.original);
         return;
     }
     for part in [column.differences(), column.same()] {

@@ -1,4 +1,4 @@
-//! The locks here whose original a driver runs.
+//! Locks whose originals can be run by a driver.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::support::sessions::Scene;
 use crate::support::{foreign, skip};
 
 const SESSION: Duration = Duration::from_secs(10);
-/// Silence after which a client without connection and acquire sends nothing any more.
+/// Silence after which a client without a connection or an acquire sends nothing more.
 const GONE: Duration = Duration::from_secs(3);
 
 pub struct Pair {
@@ -30,7 +30,7 @@ pub struct Pair {
     mode: Mode,
     /// Number of lost creates after which an acquire ends.
     creates: usize,
-    /// Time longer than any of its pauses between two requests.
+    /// Time longer than any pause of the lock between two requests.
     calm: Duration,
     /// Events that can't happen to the lock.
     skips: &'static [&'static str],
@@ -39,12 +39,12 @@ pub struct Pair {
     /// Events in which the lock differs, each with the reason in its card or in the card of the lock that it consists
     /// of.
     differs: &'static [(&'static str, &'static str)],
-    /// Differences that time may hide.
+    /// Differences that depend on timing.
     may_match: &'static [MayMatch],
     made_of: &'static str,
 }
 
-/// A step that an original repeats or not, and that our lock always repeats.
+/// A step that an original repeats only sometimes, and that our lock always repeats.
 pub struct Race {
     event: &'static str,
     /// Requests that are repeated.
@@ -62,7 +62,7 @@ impl Race {
     }
 }
 
-/// A difference that depends on when the original notices an event: it ends in one of two ways, whatever our lock does.
+/// A difference that depends on when the original notices an event: its requests end in one of two ways.
 pub struct MayMatch {
     events: &'static [&'static str],
     /// Ending that is compared and that the page shows.
@@ -86,7 +86,7 @@ impl MayMatch {
 }
 
 const TOKEN: &str = "A node found again after a lost reply is read once, for its fencing token";
-const SESSION_GOES: &str = "Java's client replaces an expired session, and an acquire goes on with a new node; here it fails, and the caller opens another session.";
+const SESSION_GOES: &str = "Java's client replaces an expired session, and an acquire continues with a new node; here it fails, and the caller opens another session.";
 const NO_SERVER: &str =
     "Java's client uses up its attempts while it has no connection; here a request waits for a connection.";
 const MKDIRS: &str = "Curator up to 5.4 checks for missing directories from the top downwards";
@@ -139,7 +139,7 @@ const KAZOO: Pair = Pair {
     ..CURATOR
 };
 
-/// The same as the mutex's, with a writer before it.
+/// Like the mutex, with a writer ahead.
 const READ_WRITE: Pair = Pair {
     ours: "curator-read-write",
     original: "InterProcessReadWriteLock",
@@ -154,7 +154,7 @@ const SEMAPHORE: Pair = Pair {
     name: "curator-semaphore",
     ours: "curator-semaphore",
     original: "InterProcessSemaphoreV2",
-    // Java checks its watch or not, depending on whether the event of its own delete has arrived.
+    // Whether Java checks its watch depends on when the event of its own delete arrives.
     skips: &["timed out", "timed out in back-off"],
     differs: &[
         ("create's reply lost", TOKEN),
@@ -165,21 +165,21 @@ const SEMAPHORE: Pair = Pair {
     ..CURATOR
 };
 
-const LOST_REPLY: &str = "A class that loses a reply goes on until it next checks its flag, where polling lists once more, and then closes its connection, with which its node goes if a server is reached by then; here the acquire fails at once, deletes its node if it knows one, and ends the session.";
+const LOST_REPLY: &str = "A class that loses a reply continues until its next check of the flag, where polling lists once more. It then closes its connection, which deletes its node if a server is reachable. Here the acquire fails at once, deletes its node if it has one, and ends the session.";
 const LOGGED: &str = "The class only logs a failed release; here it is reported.";
 const STRANGER: &str = "A child whose name is not four letters and a number makes the class close its session; here that child is ignored.";
-const LISTS_LAST: &str = "Its last watch fires at its own delete: it lists once more, unless its connection is closed by then; here the release ends the listing.";
-const NULL: &str = "The class prints a failure of its create or list and goes on: it waits for a node called `null`, which is not there, so it is inside beside the holder.";
-const NEVER: &str = "the article's code as printed, which lets no contender in, not even the first";
+const LISTS_LAST: &str = "Its last watch fires at its own delete: it lists once more, unless its connection is already closed; here the release ends the listing.";
+const NULL: &str = "The class prints a failure of its create or list and continues: it waits for a node called `null`, which does not exist, so it enters alongside the holder.";
+const NEVER: &str = "the article's code as printed, which admits no contender, not even the first";
 
-/// Whether a class reaches a server when it closes its connection, so that its node goes.
+/// Whether a class reaches a server when it closes its connection, so that its node is deleted.
 const CLOSES: MayMatch = MayMatch {
     events: &["create's reply lost", "list's reply lost", "watch's reply lost"],
     shown: &["-- failed"],
     other: &["-- failed; its node is left"],
 };
 const POLL: &str = "getChildren .";
-/// A poll comes after calm, and later than a client finds its server again.
+/// Longer than the calm, and than a client's reconnection.
 const POLL_INTERVAL_MS: u64 = 2500;
 
 /// An article's class. Its names have no identifier, and it is never cancelled.
@@ -219,7 +219,7 @@ const PRINTED: Pair = Pair {
     ..CURATOR
 };
 
-/// Events that only the articles' classes tell apart.
+/// Events that only the articles' classes handle differently.
 const OF_CLASSES: [&str; 2] = [event::DIRECTORY_MADE, event::PREDECESSOR_GONE];
 
 pub const PAIRS: &[Pair] = &[
@@ -288,7 +288,8 @@ pub const PAIRS: &[Pair] = &[
         name: "curator-multi",
         ours: "curator-multi",
         original: "InterProcessMultiLock",
-        // The original's background thread deletes one member's node while it acquires the next, in no certain order.
+        // The original's background thread deletes one member's node while it acquires the next, in any
+        // order.
         skips: &["creates exhausted"],
         differs: &[
             ("create's reply lost", TOKEN),
@@ -412,7 +413,7 @@ pub const PAIRS: &[Pair] = &[
             ("create's reply lost", NEVER),
             ("create's request lost", NEVER),
             ("list's reply lost", NEVER),
-            ("no directory", "It creates no missing directory either."),
+            ("no directory", "It also creates no missing directory."),
         ],
         may_match: &[],
         ..PRINTED
@@ -428,7 +429,7 @@ pub enum Side {
 }
 
 impl Pair {
-    /// Parameters of our side, which the original gets as well, if it has them.
+    /// Parameters of our side; the original gets those that it supports.
     fn params(&self) -> Params {
         let mut params = Params::new();
         let interval = |millis| ParamValue::Duration(Duration::from_millis(millis));
@@ -480,8 +481,8 @@ impl Pair {
         is_told_apart && !self.skips.contains(&event.name)
     }
 
-    /// Lines of one side to compare in this event. Of the polls in a row only the last one counts, because their number depends on
-    /// time alone.
+    /// Lines of one side to compare in this event. Of consecutive polls, only the last is kept, because their
+    /// number depends on timing.
     pub fn compared(&self, event: &str, lines: Vec<String>, is_original: bool) -> Vec<String> {
         let mut compared: Vec<String> = Vec::new();
         let mut follows_poll = false;

@@ -17,7 +17,7 @@ use zklockbench_zk::{Failure, NodeKind, runtime};
 use crate::support::ensemble;
 use crate::support::sessions;
 
-/// Faults are turned on and off from any thread.
+/// Faults can be turned on and off from any thread.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Proxy>();
@@ -106,14 +106,14 @@ fn stall_of_all_sessions_holds_new_connections_and_four_letter_commands() {
         let mut asks = Raw::connect(&proxy.addresses()[0]);
         asks.send(b"srvr");
         assert!(asks.is_silent());
-        // Given a client that requested a session and left before any packet could pass
+        // Given a client that requested a session and left before any packet passed
         let mut gone = Raw::connect(&proxy.addresses()[0]);
         gone.send(&raw::CONNECT_REQUEST);
         drop(gone);
         eventually(|| proxy.connections(Who::All) == 2).await;
         drop(knob);
-        // Then the client that is still connected is answered, and the other is dropped unheard
-        assert!(asks.answer().contains("Zookeeper version"), "the word passes as it is");
+        // Then the client that is still connected is answered, and the other connection is dropped
+        assert!(asks.answer().contains("Zookeeper version"), "the command passes unchanged");
         eventually(|| proxy.connections(Who::All) == 0).await;
         assert_eq!(proxy.passed(Who::All).0, 4);
     });

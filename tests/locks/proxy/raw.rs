@@ -1,4 +1,4 @@
-//! Connections without a session, to test what a client's socket sees.
+//! Connections without a session, to test the behaviour of a client's socket.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

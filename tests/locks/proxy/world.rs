@@ -69,7 +69,7 @@ pub async fn answers(session: &Session) {
     .await;
 }
 
-/// Waits until a session sees that a node is gone.
+/// Waits until a node is gone, as read by this session.
 pub async fn is_gone(session: &Session, path: &str) {
     in_time(async {
         while session.exists(path).await.unwrap().is_some() {

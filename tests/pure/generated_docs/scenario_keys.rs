@@ -1,4 +1,4 @@
-//! The reference page of the scenario file, generated from the reader's own definitions.
+//! The reference page of scenario keys, generated from the parser's definitions.
 
 use zklockbench_core::catalog::fault::{Ends, FaultCard};
 use zklockbench_core::catalog::{LockCard, Param, ParamKind};
@@ -6,7 +6,7 @@ use zklockbench_scenario::fields::{
     Field, Form, PROCESSES_WITH_RATE, Section, distributions, fields_of, processes,
 };
 
-/// Markdown for `docs/reference/scenario-keys.md`.
+/// Renders `docs/reference/scenario-keys.md`.
 pub fn page(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     let tables = [
         ("{top}", keys(Section::Top)),
@@ -25,7 +25,7 @@ pub fn page(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     })
 }
 
-/// A table with these headings; bars separate headings and cells.
+/// A Markdown table. `|` separates the headings and the cells of each row.
 fn table(headings: &str, rows: impl Iterator<Item = String>) -> String {
     let rule = "|---".repeat(headings.split('|').count());
     rows.fold(format!("| {headings} |\n{rule}|\n"), |table, row| table + "| " + &row + " |\n")
@@ -100,7 +100,7 @@ fn values(param: &Param) -> String {
     }
 }
 
-/// A text escaped so that it stays inside its cell.
+/// Escapes a text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,7 +1,7 @@
 //! Order and number of the blocks of a comparison.
 //!
-//! A block runs both sides and the first side again, so that a disturbance of the machine affects all three. Blocks come in
-//! mirrored pairs, so that a steady drift (a disk that fills up, a JVM that is still compiling) costs all three the same. Every
+//! A block runs A, B and A again, so that a disturbance of the machine affects all three runs. Blocks come in
+//! mirrored pairs, so that a steady drift (a disk filling up, a JVM warming up) affects them equally. Every
 //! six blocks use each of the six orders once.
 
 use rand::seq::SliceRandom;
@@ -21,7 +21,7 @@ worded! {
         A = "a",
         /// The second side.
         B = "b",
-        /// The first side again. Its difference from the first run is noise.
+        /// The first side again; its difference from the first run is noise.
         Again = "again",
     }
 }
@@ -38,7 +38,7 @@ impl Turn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Number from 1.
+    /// Number, from 1.
     pub number: u32,
     pub order: [Turn; 3],
     /// Seed of all three runs, so that they draw the same arrivals, holds and trial orders.
@@ -55,8 +55,7 @@ const MIRRORED: [[[Turn; 3]; 2]; 3] = [
 const ROUND: u32 = 6;
 
 impl Block {
-    /// The block with this number, counted from 1. The same seed always gives the same blocks, whatever their total
-    /// number.
+    /// The block with this number, from 1. It depends only on the seed, not on the total number.
     pub fn of(seed: u64, number: u32) -> Self {
         let at = number.saturating_sub(1);
         let mut draw = stream(seed, Purpose::Order, at / ROUND);
@@ -91,16 +90,16 @@ fn stream(seed: u64, purpose: Purpose, number: u32) -> ChaCha8Rng {
 
 /// Number of blocks to run.
 ///
-/// Stopping at the first difference would find one sooner or later, even between a program and itself. So stopping
-/// never depends on a verdict: a comparison ends after a fixed number of blocks, or when its intervals are narrow
-/// enough, wherever they lie. Widths are checked after only a few numbers of blocks, which share the error probability
-/// ([`Looks`]). A spoiled block is replaced by another one, up to a bound. That does not depend on any value either,
-/// because only the state of the generator and the host invalidates trials.
+/// Stopping at the first difference would eventually find one, even between a program and itself. A
+/// comparison therefore ends after a fixed number of blocks, or once its intervals are narrow enough,
+/// whatever the verdict. Widths are checked at a few numbers of blocks, which share the error probability
+/// ([`Looks`]). Spoiled blocks are replaced, up to a limit. This causes no bias, because only the state of
+/// the generator and the host spoils a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
     /// Minimum number of blocks.
     pub blocks: u32,
-    /// Largest half width of every interval, as a share; `None` if the number of blocks alone decides.
+    /// Largest permitted half-width of the intervals, as a share; `None` for a fixed number of blocks.
     pub until: Option<f64>,
     /// Maximum number of blocks.
     pub at_most: u32,
@@ -109,7 +108,7 @@ pub struct Length {
 }
 
 impl Length {
-    /// Largest number of replacement blocks. A machine that spoils more than a third of its blocks is unfit for measurements.
+    /// Largest number of replacement blocks: a machine that spoils more blocks is unfit for measurements.
     pub fn made_up_at_most(&self) -> u32 {
         self.blocks.div_ceil(2)
     }
@@ -135,8 +134,8 @@ impl Length {
         Some(half_widths.iter().all(|half| half.is_some_and(|half| half <= until)))
     }
 
-    /// Whether the comparison ends after `done` blocks, of which `spoiled` lack a pair because a run was spoiled. `half_widths`
-    /// has that of each comparison's interval; `None` for one without pairs so far.
+    /// Whether the comparison ends after `done` blocks, `spoiled` of which lack a valid pair. `half_widths`
+    /// has an entry for each comparison; `None` if it has no interval yet.
     pub fn is_over(&self, done: u32, spoiled: u32, half_widths: &[Option<f64>]) -> bool {
         let planned = self.planned(spoiled);
         let made_up = planned - self.blocks;
@@ -158,7 +157,6 @@ mod tests {
         (1..=count).map(|number| Block::of(seed, number)).collect()
     }
 
-    /// Position of a run in its block. Every block has one run of each kind.
     fn place(block: &Block, turn: Turn) -> usize {
         block.order.iter().position(|at| *at == turn).unwrap()
     }
@@ -185,7 +183,7 @@ mod tests {
         assert_eq!(blocks(3, 12), blocks(3, 12));
         let orders = |seed| blocks(seed, 12).iter().map(|block| block.order).collect::<Vec<_>>();
         let different: BTreeSet<_> = (0..10).map(orders).collect();
-        assert!(different.len() > 5, "they are shuffled");
+        assert!(different.len() > 5, "the orders must be shuffled");
     }
 
     #[test]
@@ -201,7 +199,7 @@ mod tests {
     const WIDE: Option<f64> = Some(0.031);
 
     #[test]
-    fn a_comparison_without_a_width_ends_after_its_planned_blocks() {
+    fn a_comparison_without_a_target_width_ends_after_its_planned_blocks() {
         let fixed = Length { until: None, ..UNTIL };
         assert!(!fixed.is_over(7, 0, &[NARROW]));
         assert!(fixed.is_over(8, 0, &[WIDE, None]));
@@ -210,16 +208,16 @@ mod tests {
 
     #[test]
     fn blocks_continue_until_the_widest_interval_is_narrow_enough() {
-        assert!(!UNTIL.is_over(7, 0, &[NARROW]), "so many are run in any case");
+        assert!(!UNTIL.is_over(7, 0, &[NARROW]), "the minimum number of blocks always runs");
         assert!(UNTIL.is_over(8, 0, &[NARROW, NARROW]));
         assert!(!UNTIL.is_over(8, 0, &[NARROW, WIDE]));
-        assert!(!UNTIL.is_over(8, 0, &[NARROW, None]), "no interval is no narrow one");
+        assert!(!UNTIL.is_over(8, 0, &[NARROW, None]), "a missing interval is not narrow");
         assert!(!UNTIL.is_over(8, 0, &[Some(f64::INFINITY)]));
         assert!(!UNTIL.is_over(8, 0, &[Some(f64::NAN)]));
     }
 
     #[test]
-    fn blocks_stop_at_few_checkpoints_that_share_the_error() {
+    fn a_comparison_may_end_only_at_checkpoints_that_share_the_error() {
         assert!(!UNTIL.is_over(12, 0, &[NARROW]));
         assert!(UNTIL.is_over(13, 0, &[NARROW]));
         let shares: f64 = [8, 13, 20].map(|done| UNTIL.share(done, 0)).iter().sum();
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_ends_at_its_cap_and_reports_a_missed_width() {
+    fn a_comparison_ends_at_its_maximum_number_of_blocks() {
         assert!(UNTIL.is_over(20, 0, &[WIDE]));
         assert!(UNTIL.is_over(20, 0, &[NARROW]));
     }
@@ -238,8 +236,8 @@ mod tests {
         let is_over = |done, spoiled| fixed.is_over(done, spoiled, &[NARROW]);
         assert!(!is_over(8, 1));
         assert!(is_over(9, 1));
-        assert!(!is_over(9, 2), "the one that makes up for it can be spoiled, too");
-        assert!(is_over(12, 12), "there is no end of it otherwise");
+        assert!(!is_over(9, 2), "a replacement can be spoiled, too");
+        assert!(is_over(12, 12), "the number of replacements is limited");
         // The checkpoints and the cap move with the number of spoiled blocks.
         let until = |done, half| UNTIL.is_over(done, 1, &[half]);
         assert_eq!((until(13, NARROW), until(14, NARROW)), (false, true));

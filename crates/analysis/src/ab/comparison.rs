@@ -1,4 +1,4 @@
-//! Pairing of combinations, the evidence of the blocks on each pair, and the conclusions from it.
+//! Pairs the combinations of two sides, and judges each pair by the blocks.
 
 use std::fmt::{self, Display};
 
@@ -19,9 +19,9 @@ use zklockbench_stats::Interval;
 /// Two compared combinations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellPair {
-    /// Readings of the first side.
+    /// Combination of the first side.
     pub a: CellKey,
-    /// Readings of the second side.
+    /// Combination of the second side.
     pub b: CellKey,
 }
 
@@ -79,8 +79,8 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
     }
     if a.len() != b.len() {
         return Err(format!(
-            "A has {} and B {}, so they cannot be paired: give both sides the same, or equally many, which \
-             are then paired in order",
+            "A has {} and B {}, so they cannot be paired: give both sides the same, or equally many to \
+             pair in order",
             counted(a.len(), one, many),
             counted(b.len(), one, many)
         ));
@@ -97,14 +97,13 @@ pub struct FigureQuestion {
     pub only_if_lost: bool,
 }
 
-/// A run's value of the metric, or why there is no comparable value. A wait whose queue grew has no steady value and is
-/// infinite.
+/// A run's value of the metric, or why it is not comparable. A wait is infinite if the queue grew.
 pub type Answer = Result<Reading, Silence>;
 
-/// Why a run does not answer a question, in a sentence without a full stop.
+/// Why a run has no comparable value, in a sentence without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Silence {
-    /// The trial is invalid or partial; another run may give an answer.
+    /// The trial is invalid or partial; another run may succeed.
     Spoiled(String),
     /// The trial is missing, or does not measure the metric; another run would not help.
     Unknown(String),
@@ -154,21 +153,20 @@ impl FigureQuestion {
     }
 }
 
-/// Values of the metric in one block's runs; `None` if there is none, or if the queue grew, so that it has no steady
-/// value and counts as larger than any.
+/// Values of the metric in one block; `None` if missing, or infinite because the queue grew.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Values {
     /// Number of the block.
     pub block: u32,
-    /// Trial of A.
+    /// Value of A.
     pub a: Option<f64>,
-    /// Trial of B.
+    /// Value of B.
     pub b: Option<f64>,
-    /// Trial of A, repeated.
+    /// Value of A, repeated.
     pub again: Option<f64>,
 }
 
-/// A run without an answer to a question.
+/// A run without a comparable value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Silent {
     /// Number of the block.
@@ -177,7 +175,7 @@ pub struct Silent {
     pub turn: Turn,
     /// Reason.
     pub why: String,
-    /// Whether the run's trial was invalid or partial, so that another block may have replaced the run.
+    /// Whether the run's trial was invalid or partial, so its block may have been replaced.
     #[serde(default)]
     pub spoiled: bool,
 }
@@ -203,7 +201,7 @@ pub struct Comparison {
     pub b_at_least: bool,
     /// Number of compared pairs.
     pub pairs: usize,
-    /// Smallest difference that matters, as a share; `None` in files of older versions, and if nothing was measured.
+    /// Smallest relevant difference, as a share; `None` if not measured, and in files of older versions.
     #[serde(default)]
     pub margin: Option<f64>,
     /// Scale of the ratios.
@@ -211,8 +209,8 @@ pub struct Comparison {
     pub scale: Scale,
     /// B divided by A, with the interval of this comparison alone.
     pub ratio: Option<Interval>,
-    /// The ratio with an interval widened for the number of comparisons. A metric is worse or better if this interval
-    /// is entirely beyond the margin. `None` in files of older versions.
+    /// The ratio with an interval widened for the number of comparisons. A metric is worse or better if this
+    /// interval is entirely beyond the margin. `None` in files of older versions.
     #[serde(default)]
     pub in_family: Option<Interval>,
     /// The second run of A divided by the first, which shows the noise.
@@ -227,7 +225,7 @@ pub struct Comparison {
     pub pairs_needed: Option<usize>,
     /// The values of each block.
     pub values: Vec<Values>,
-    /// Runs without an answer.
+    /// Runs without a comparable value.
     pub silent: Vec<Silent>,
 }
 
@@ -275,8 +273,9 @@ impl Conclusion {
     }
 }
 
-/// Judges all questions by the blocks so far. `blocks` lists each block's answers in the order of the questions. `asked` is the
-/// planned number of blocks, against which replacements of spoiled ones are checked. Losses come last, if there are any.
+/// Judges all questions by the blocks so far. `blocks` lists each block's number and its answers in the order
+/// of the questions. `asked` is the planned number of blocks. Comparisons of losses come last, if there are
+/// any.
 pub fn compare(
     questions: &[FigureQuestion],
     blocks: &[(u32, Vec<Answers>)],
@@ -296,11 +295,11 @@ pub fn compare(
         let each = family.iter().zip(measured).zip(judge_family(&tests));
         each.map(|((at, measured), compared)| measured.judge(&questions[*at], compared)).collect::<Vec<_>>()
     };
-    // Losses form a separate family. Its size depends on the data, and it must not cost the planned comparisons any power.
+    // Losses form a separate family, so that they do not weaken the planned comparisons.
     [planned, lost].into_iter().flat_map(judge).collect()
 }
 
-/// Measurements for one question, apart from the test.
+/// Measurements for one question, without the test.
 struct Measured {
     itself: Compared,
     values: Vec<Values>,
@@ -376,7 +375,7 @@ impl Measured {
         }
     }
 
-    /// The conclusion from the pairs, unless pairs are missing or the two runs of A differ as much.
+    /// The conclusion from the pairs; unknown if pairs are missing, or if A differs as clearly from itself.
     fn conclude(&self, compared: &Compared) -> (ComparisonVerdict, Regression, Option<String>) {
         let found = (compared.verdict, compared.regression, compared.why.clone());
         let unknown = |why: String| (ComparisonVerdict::Inconclusive, Regression::Unknown, Some(why));
@@ -409,8 +408,8 @@ impl Measured {
         }
     }
 
-    /// Whether there are as many pairs as planned, and the spoiled runs cause no bias. The cause of a spoiled run may
-    /// also make it slow, so B must not have been spoiled more often than A, which ran twice as often.
+    /// Whether there are as many pairs as planned, and the spoiled runs cause no bias. Whatever spoils a run
+    /// may also slow it down, so B must not have been spoiled more often than A, which runs twice as often.
     fn is_made_up_for(&self) -> bool {
         let spoiled = |is_it: fn(Turn) -> bool| {
             self.silent.iter().filter(|silent| silent.spoiled && is_it(silent.turn)).count()
@@ -420,7 +419,7 @@ impl Measured {
         all_spoiled && self.pairs >= self.asked && of_b <= of_a
     }
 
-    /// Number of missing pairs, and the first run that caused one.
+    /// Number of missing pairs, and the first run that lacks a value.
     fn lost(&self) -> Option<String> {
         let Silent { block, turn, why, .. } = self.silent.iter().find(|silent| silent.turn != Turn::Again)?;
         Some(format!(
@@ -432,8 +431,8 @@ impl Measured {
     }
 }
 
-/// Why the percentile has too few samples; `None` if it has enough. A percentile of few samples is biased low, and so
-/// is the median of many such percentiles.
+/// Why the percentile has too few samples; `None` if it has enough. A percentile of few samples is biased
+/// low, and so is the median of many such percentiles.
 fn too_few(question: &FigureQuestion, pairs: &[compare::Block]) -> Option<String> {
     let needed = question.figure.samples_needed();
     let usual =

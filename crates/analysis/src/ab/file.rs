@@ -1,6 +1,6 @@
 //! `ab.json`: the two sides, the progress and the results of a comparison.
 //!
-//! It is rewritten after every block and replaced atomically, so that a killed comparison leaves all finished blocks, judged.
+//! The file is replaced atomically after every block, so a killed comparison keeps all finished blocks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use zklockbench_results::VersionedFile;
 
 pub const RUNS: &str = "runs";
 
-/// A field may be added without a new version.
+/// Fields may be added without a new version.
 pub const FILE: VersionedFile = VersionedFile {
     of: "comparison",
     name: "ab.json",
@@ -57,11 +57,11 @@ impl Ending {
 pub struct Asked {
     /// Minimum number of blocks.
     pub blocks: u32,
-    /// Largest half-width of every interval, as a share; `None` if the number of blocks alone decides.
+    /// Largest permitted half-width of the intervals, as a share; `None` for a fixed number of blocks.
     pub until: Option<f64>,
     /// Maximum number of blocks, not counting replacements of spoiled ones.
     pub blocks_at_most: u32,
-    /// Maximum number of blocks that replace blocks without a pair, whose runs were invalid or partial.
+    /// Maximum number of blocks that replace others whose runs were invalid or partial.
     #[serde(default)]
     pub made_up_at_most: u32,
     /// Whether every interval is as narrow as planned; `None` if no width was planned.
@@ -71,7 +71,7 @@ pub struct Asked {
 /// Facts about one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideRecord {
-    /// Difference from the other side as written on the command line, with the name that a driver reports.
+    /// Options that differ from the other side, as on the command line, with the names that drivers report.
     pub differs: Vec<String>,
     /// Binary that ran the side.
     pub program: PathBuf,
@@ -82,7 +82,7 @@ pub struct SideRecord {
     pub drivers: Vec<SideDriver>,
     /// The scenario's text, with all changes.
     pub scenario_text: String,
-    /// Whether the side's ensemble was restarted for each block. If not, all runs of the side shared one ensemble.
+    /// Whether the side's ensemble was restarted for each block instead of being shared by all runs.
     #[serde(default)]
     pub opened_anew: bool,
     /// Ensemble, as first opened.
@@ -98,7 +98,7 @@ pub struct SideRecord {
 pub struct SideDriver {
     /// Name in the scenario.
     pub name: String,
-    /// Command that starts it.
+    /// Command that starts the driver.
     pub command: String,
     /// Name and version that the driver reports.
     pub driver: String,
@@ -119,7 +119,7 @@ pub struct Sides {
 pub struct RunRecord {
     /// Role of the run in its block.
     pub turn: Turn,
-    /// Directory, relative to the comparison's.
+    /// Directory, relative to that of the comparison.
     pub directory: String,
     /// Exit code of its process.
     pub exit_code: Option<i32>,
@@ -140,7 +140,7 @@ pub struct BlockRecord {
     pub runs: Vec<RunRecord>,
 }
 
-/// Counted requests of a strategy with a number of contenders.
+/// Requests counted for one combination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedCell {
     /// Role of the run that was counted.
@@ -167,17 +167,17 @@ pub struct AbFile {
     pub seed: u64,
     /// Host of the generator.
     pub host: HostInfo,
-    /// Start time; a label.
+    /// Start time, for information only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// Time of writing, at the end or after a block; a label.
+    /// Time of writing, for information only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub written_at: SystemTime,
     /// How the comparison ended.
     pub ending: Ending,
-    /// Cause, if it was cut short.
+    /// Cause, if the comparison was cut short.
     pub why: Option<String>,
     /// Planned number of blocks.
     pub asked: Asked,

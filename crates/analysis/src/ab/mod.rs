@@ -1,7 +1,7 @@
 //! A/B: two sides compared in alternating blocks, so that disturbances of the machine cancel out.
 //!
-//! This part starts nothing. It decides the order of the blocks, the pairing of combinations, when to stop and what to conclude,
-//! and defines the resulting file. `cli` runs the blocks.
+//! This module runs nothing. It orders the blocks, pairs combinations, decides when to stop, draws
+//! conclusions, and defines the resulting file. `cli` runs the blocks.
 
 mod blocks;
 mod comparison;

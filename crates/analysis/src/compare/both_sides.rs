@@ -1,8 +1,8 @@
-//! One metric of a cell on both sides, compared by a test or, if no chance is involved, exactly. Caveats restrict the conclusions
-//! for comparisons and gates alike.
+//! Compares one metric of a cell on both sides: by a test, or exactly if chance is not involved. Caveats
+//! restrict the conclusions of comparisons and gates alike.
 //!
-//! The geometric mean over all strategies of a run is compared in the same way. A slower host, release or network affects every
-//! lock a little, and the mean shows it with less noise than a single strategy.
+//! The geometric mean over all strategies of a run is compared in the same way. A slower host, server version
+//! or network affects every lock a little, and the mean shows it with less noise than a single strategy.
 
 use super::differences::{FloorRise, ShareApart, shares, takes_time, unless_generator};
 use super::figures::{Chosen, Role, VIOLATIONS, better_of, is_determined, leading, reading, readings};
@@ -42,14 +42,13 @@ impl Planned {
         }
     }
 
-    /// The readings of the base.
     pub fn base(self) -> Sample {
         match self {
             Self::Done(compared) => compared.base,
             Self::Tested(test) => test.base,
         }
     }
-    /// Whether the metric is subject to chance. That is also the case if a test was impossible.
+    /// Whether the metric is subject to chance, even if a test was impossible.
     pub fn takes_a_test(&self, figure: Figure) -> bool {
         let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
         figure != VIOLATIONS && !is_exact
@@ -62,8 +61,7 @@ impl<'a> BothSides<'a> {
         Self { caveats: Caveats::of(&base, &new, floor), base, new }
     }
 
-    /// Compares one metric as one of `family` comparisons, for callers such as gates. Invalid trials do not count, and may leave
-    /// the verdict unknown.
+    /// Compares one metric as one of `family` comparisons. Invalid trials may leave the verdict unknown.
     pub fn compare(&self, figure: Figure, terms: &Terms, family: usize) -> Compared {
         self.caveats.allow(figure, self.plan(figure, terms).conclude(family))
     }
@@ -103,7 +101,7 @@ fn is_constant(readings: &[Reading]) -> bool {
     readings.windows(2).all(|pair| pair[0].value == pair[1].value && !pair[0].at_least && !pair[1].at_least)
 }
 
-/// Compares violations in all trials of a cell, even invalid ones. If the base has none, a single one is a regression.
+/// Compares violations in all trials, even invalid ones. If the base has none, any is a regression.
 fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     let readings = |trials: &[&Trial]| -> Vec<Reading> {
         trials.iter().filter_map(|trial| trial.reading(VIOLATIONS).ok()).collect()
@@ -176,7 +174,7 @@ impl Caveats {
         })
     }
 
-    /// The result for a metric, as far as the caveats allow a conclusion.
+    /// The result for a metric, made inconclusive if a caveat applies.
     pub fn allow(&self, figure: Figure, found: Compared) -> Compared {
         let found = match self.floor {
             Some(FloorCaveat { rise, requests }) => {
@@ -189,13 +187,13 @@ impl Caveats {
     }
 }
 
-/// Whether a metric measures cycles, in which holds do not depend on the duration of a request. For waits in an open
-/// load, only a model would show that dependence.
+/// Whether a metric measures cycles, for which the share of request times is known. For waits in an open
+/// load, only a model would show that share.
 fn is_of_turns(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Turn, _)) || figure == THROUGHPUT.figure()
 }
 
-/// Largest multiple of its floor that requests explain in a handoff. Beyond it, the handoff contains a polling interval.
+/// Largest part of a handoff that counts as request time, in floors. The rest is a polling interval.
 const FLOORS_MOST: f64 = 4.0;
 
 /// Share of a cycle that requests take, in the valid trials; 1 if unknown.
@@ -208,7 +206,7 @@ fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
     median(&sound(trials).iter().filter_map(share).collect::<Vec<_>>()).unwrap_or(1.0)
 }
 
-/// The result, unless it is doubtful. A regression remains, even if repetitions are lost.
+/// Makes a doubtful result inconclusive. A regression remains, even if repetitions are lost.
 fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     let is_settled = found.regression == Regression::Yes || found.verdict == ComparisonVerdict::NotMeasured;
     let Some(doubt) = doubt.filter(|_| !is_settled) else { return found };
@@ -225,9 +223,9 @@ pub(super) struct PlannedRow {
     pub caveats: Caveats,
 }
 
-/// One entry for each number of contenders and locks for which both sides have at least two strategies. The metric is
-/// the leading one or, if others were selected, the first of them, provided that it takes time. There is no entry if
-/// only some strategies measured it.
+/// One row for each number of contenders and locks with at least two strategies on both sides. Its metric is
+/// the leading one or, if metrics were selected, the first of them. The row is dropped if that metric does
+/// not measure time, or if some strategies lack it.
 pub(super) fn together(
     pairs: &[(CellUnderLoad, BothSides<'_>)],
     asked: &[Figure],
@@ -264,8 +262,8 @@ pub(super) fn together(
     groups.into_iter().filter_map(of_group).collect()
 }
 
-/// Geometric mean over the strategies of each repetition that is valid for all, by run. `None` if there is none, or a trial lacks
-/// the metric.
+/// Geometric means over the strategies, by run, for each repetition that is valid for all of them. `None` if
+/// no repetition is, or a trial lacks the metric.
 fn means(strategies: &[&Repetitions<'_>], figure: Figure) -> Option<Vec<Vec<Reading>>> {
     let runs = strategies.iter().map(|of| of.runs.len()).max()?;
     let of_run = |run: usize| {

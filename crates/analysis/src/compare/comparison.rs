@@ -1,4 +1,4 @@
-//! Comparison of two sides: the source of every output.
+//! Comparison of two sides, from which every output is rendered.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub struct Comparison {
     pub terms: Terms,
     /// Scope of the verdicts: only these runs, or all runs of either kind.
     pub about: About,
-    /// Number of comparisons corrected together, which are those that decide. Violations, and counts that the load
+    /// Number of deciding comparisons, which are corrected together. Violations, and counts that the load
     /// determines, need no test and are left out. Metrics that are only shown are corrected separately.
     pub family: usize,
     /// The base side.
@@ -52,13 +52,13 @@ pub struct Comparison {
     pub left_out: Vec<LeftOut>,
     /// Cells that only the new side has, so that they cannot be compared.
     pub only_new: Vec<CellUnderLoad>,
-    /// Strategies of the new side that are proved to be faster than others of that side.
+    /// Strategies of the new side that are proven to be faster than others of that side.
     pub faster: Vec<Faster>,
     /// Other differences between the sides.
     pub differences: Vec<Difference>,
     /// Trials that do not count, because they are invalid or partial.
     pub unsound: Vec<String>,
-    /// Differences that make the comparison meaningless, although it was forced; empty otherwise.
+    /// Differences that make a forced comparison meaningless; empty otherwise.
     pub forced: Vec<String>,
 }
 
@@ -68,8 +68,7 @@ pub struct Comparison {
 pub enum About {
     /// Only these runs: the variation of other runs was not measured.
     TheseRuns,
-    /// All runs of either kind: for every metric that decides by a test, there were enough runs to use the run as the
-    /// unit.
+    /// All runs of either kind: there were enough runs to use the run as the unit of every deciding test.
     SuchRuns,
 }
 
@@ -89,7 +88,7 @@ pub struct Conclusion {
 /// One side in the document.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SideInfo {
-    /// Named directory.
+    /// Directory of the side.
     pub path: String,
     /// Runs of the side.
     pub runs: Vec<RunInfo>,
@@ -114,12 +113,12 @@ pub struct RunInfo {
     pub digest: String,
 }
 
-/// One metric of one cell, or of several together.
+/// One metric of one cell, or of several cells together.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// The cell.
     pub cell: CellUnderLoad,
-    /// Strategies whose geometric mean the metric is, repetition by repetition; empty for a single strategy.
+    /// Strategies in the geometric mean; empty for a single strategy.
     pub strategies: Vec<String>,
     /// Name of the metric, such as `wait.p99`.
     pub figure: String,
@@ -149,8 +148,7 @@ pub struct LeftOut {
 
 /// Compares two sides.
 ///
-/// # Errors [`Error::Usage`] if a difference makes the comparison meaningless and it isn't forced, and if no cell is on both
-/// sides.
+/// # Errors [`Error::Usage`] if the sides share no cell, or are not comparable and `force` is not set.
 pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> {
     let differences = differences(base, new);
     let meaningless: Vec<String> =
@@ -239,7 +237,6 @@ fn find<'a>(cells: &[(CellUnderLoad, Repetitions<'a>)], key: &CellUnderLoad) -> 
 
 const DECIDING_VIOLATIONS: Chosen = Chosen { figure: VIOLATIONS, role: Role::Decides };
 
-/// Plans the comparisons of a cell.
 fn plan(
     key: &CellUnderLoad,
     pair: &BothSides<'_>,
@@ -259,7 +256,7 @@ fn plan(
             None => planned.push(planned_row(key, pair, chosen, ask)),
         }
     }
-    // Violations are always compared, whatever metrics were selected.
+    // Violations are always compared, even if other metrics were selected.
     if !ask.figures.contains(&VIOLATIONS) {
         planned.push(planned_row(key, pair, DECIDING_VIOLATIONS, ask));
     }
@@ -273,7 +270,7 @@ fn planned_row(key: &CellUnderLoad, pair: &BothSides<'_>, chosen: Chosen, ask: &
 
 /// The verdicts, and the number of deciding comparisons that were corrected together.
 fn conclude(planned: Vec<PlannedRow>) -> (Vec<Row>, usize) {
-    // Metrics that are only shown form a separate family, so that they do not cost the deciding ones any power.
+    // Metrics that are only shown form a separate family, so that they do not weaken the deciding ones.
     let [deciding, shown] = [Role::Decides, Role::Shown]
         .map(|role| planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test()).count());
     let row = |row: PlannedRow| match row.chosen.role {
@@ -305,16 +302,15 @@ impl PlannedRow {
     }
 }
 
-/// Why a default metric is left out of a cell: in its valid repetitions, neither side has it, or neither has enough
-/// samples for it. If one side has it, it is *not measured* instead.
+/// Why a default metric is left out of a cell: neither side has it, or a side has too few samples for it. A
+/// metric that only one side has is *not measured* instead.
 fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option<String> {
     match (readings(base, figure), readings(new, figure)) {
         (Err(NoReadings::NotApplicable), Err(NoReadings::NotApplicable)) => {
             Some("neither side measured it".into())
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
-        // The number of samples determines which tail is compared, if any. One of two equal runs may just have enough
-        // samples, and the other not.
+        // The number of samples selects the tail, and only one of two equal runs may have enough samples.
         (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_))) if matches!(figure, Figure::Latency(_, Statistic::Percentile(at)) if at >= 90_000) => {
             Some(few.why())
         }
@@ -349,7 +345,7 @@ impl About {
         if by_runs && !by_repetitions { Self::SuchRuns } else { Self::TheseRuns }
     }
 
-    /// Description, for these numbers of runs of the base and of the new side.
+    /// Description for these numbers of base and new runs.
     fn said(self, [base, new]: [usize; 2]) -> String {
         match (self, base + new) {
             (Self::TheseRuns, 2) => "between these two runs".to_owned(),
@@ -398,7 +394,7 @@ impl Conclusion {
     }
 }
 
-/// The metric that changed most among those that regressed; if none did, among those that improved.
+/// The metric that regressed most or, if none regressed, improved most; `None` if the result is unknown.
 fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     let wanted = match regression {
         Regression::Yes => ComparisonVerdict::Regressed,
@@ -415,7 +411,7 @@ fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     Some(format!("{} of {} {change}", row.figure, row.cell.name()))
 }
 
-/// Number of metrics that are only shown, and how many of them look worse.
+/// Number of metrics that are only shown, and how many of them regressed.
 fn only_shown(rows: &[&Row]) -> String {
     let worse = rows.iter().filter(|row| row.compared.regression == Regression::Yes).count();
     match (rows.len(), worse) {

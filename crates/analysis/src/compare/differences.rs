@@ -1,4 +1,4 @@
-//! Differences between the sides apart from the measurements, and those that make a comparison meaningless.
+//! Differences between the sides other than the measured metrics. Some make a comparison meaningless.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ const PART_OF_MARGIN: f64 = 0.5;
 /// Smallest difference of shares to report.
 const APART: f64 = 0.05;
 
-/// A difference of the generator's share between the sides, in the valid trials of a cell.
+/// The generator's share of a metric on both sides, over the valid trials of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ShareApart {
     pub what: &'static str,
@@ -52,7 +52,7 @@ impl ShareApart {
     }
 }
 
-/// The result for a metric that takes time, unless a regression may be due to the growth of the generator's share.
+/// Makes a regression inconclusive if the growth of the generator's share may explain it.
 pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compared {
     let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes) else { return found };
     let grew = shares.iter().find(|share| share.new - share.base > PART_OF_MARGIN * margin);
@@ -65,7 +65,7 @@ pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compar
     ))
 }
 
-/// A fact that is not the same on both sides, or not in all runs of a side.
+/// A fact that differs between the sides, or between the runs of a side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
     /// Name of the fact.
@@ -76,7 +76,7 @@ pub struct Difference {
     pub new: String,
     /// Whether the difference makes the comparison meaningless: another load, or another machine.
     pub meaningless: bool,
-    /// Whether the difference is about the servers: their number and their configuration.
+    /// Whether the difference concerns the servers: their number or configuration.
     pub of_servers: bool,
 }
 
@@ -113,7 +113,7 @@ impl ComparedFact {
     }
 }
 
-/// All differences, those that make the comparison meaningless first.
+/// All differences, starting with those that make the comparison meaningless.
 pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     let mut found: Vec<Difference> = same_run(base, new).into_iter().collect();
     found.extend(apart(facts(base), facts(new)));
@@ -139,7 +139,7 @@ fn same_run(base: &Side, new: &Side) -> Option<Difference> {
     })
 }
 
-/// Each fact once, with all its values, in the order of the facts.
+/// Merges facts with the same name, keeping their order and all distinct values.
 fn collected(facts: Vec<ComparedFact>) -> Vec<ComparedFact> {
     let mut all: Vec<ComparedFact> = Vec::new();
     for fact in facts {
@@ -186,7 +186,7 @@ fn facts(side: &Side) -> Vec<ComparedFact> {
     side.runs.iter().flat_map(|run| of_run(&run.stored.run.run)).collect()
 }
 
-/// Differences between two parts of one run in host, ensemble and program, but not in the scenario.
+/// Differences in host, ensemble, program and settings between two parts of one run.
 pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
     let mut found = apart(of_run(earlier), of_run(later));
     if could_be_same(&earlier.ensemble, &later.ensemble) {
@@ -237,11 +237,10 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
             format!("{} {}", run.tool_version, run.tool_commit.as_deref().unwrap_or("of unknown commit")),
         ),
     ];
-    // A run without a record of its replayed file may have replayed the same one.
+    // An older run may have replayed the same file without recording it.
     facts.extend(
         run.replayed.as_ref().map(|file| ComparedFact::needed("replayed arrivals (SHA-256)", &*file.sha256)),
     );
-    // The full text does not fit on a line; its effect on each trial is compared cell by cell.
     let limit = ensemble.config.iter().find(|(key, _)| key == LIMITED);
     facts.push(ComparedFact::needed(LIMITED, limit.map_or("no rate", |(_, rate)| rate.as_str())));
     let configured = ensemble.config.iter().filter(|(key, _)| key != LIMITED && key != OTHERS);
@@ -274,8 +273,8 @@ fn without_path(placement: &str) -> String {
 /// Fields of a trial's specification that identify the trial, or are reported in other ways.
 const TOLD_APART: [&str; 8] =
     ["index", "repetition", "seed", "label", "contenders", "settling", "makes_up_for", "fault_plan"];
-/// Fields that change the question, so that metrics cannot be compared. A longer hold or a fault keeps the question but worsens
-/// the conditions; its cost is a result, and the output reports the difference.
+/// Fields that change the question, so that metrics cannot be compared. A longer hold or a fault only worsens
+/// the conditions, and its cost is a result.
 const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_timeout_us"];
 
 /// Differences between the specifications of the cells on both sides.
@@ -311,7 +310,8 @@ fn without_unit(name: &str) -> &str {
     name.strip_suffix("_us").unwrap_or(name)
 }
 
-/// A value as text: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for `{"exponential":{"mean_us":10000}}`.
+/// A value as text: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for
+/// `{"exponential":{"mean_us":10000}}`.
 fn readable(name: &str, value: &Value) -> String {
     match value {
         Value::Null => "none".into(),
@@ -331,8 +331,8 @@ fn readable(name: &str, value: &Value) -> String {
     }
 }
 
-/// Handoff floors of both sides, in microseconds: the median over runs of each run's lower one. A rise on the new side, although both
-/// ran on supposedly identical servers, points to a slower or busier host, which may explain an apparent regression of a lock.
+/// Handoff floors of both sides, in microseconds: the median over runs of the lower of two measurements. A
+/// rise on equal servers points to a slower or busier host, which may explain an apparent regression.
 #[derive(Debug, Clone, Copy)]
 pub struct FloorRise {
     pub(super) base_us: f64,
@@ -357,8 +357,8 @@ impl FloorRise {
         [self.base_us, self.new_us].map(|floor| format_micros(floor.round() as u64))
     }
 
-    /// `None` if the floor did not rise, or if the servers differ on purpose, because their cost is then part of the answer.
-    /// `apart` lists all differences between the sides.
+    /// `None` if the floor did not rise, or if the servers differ on purpose, because their cost is then part
+    /// of the answer. `apart` lists all differences between the sides.
     pub fn between(base: &Side, new: &Side, apart: &[Difference]) -> Option<Self> {
         let rise = Self::of(base, new)?;
         let is_part_of_it = apart.iter().any(|one| one.of_servers);
@@ -369,9 +369,9 @@ impl FloorRise {
         self.new_us / self.base_us - 1.0
     }
 
-    /// The result, unless it is a regression that the floor may explain. For that, the metric must depend on request
-    /// times, and the floor must have risen beyond its margin and by enough. `requests` is the share of the metric that
-    /// requests take; `None` if unknown.
+    /// Makes a regression inconclusive if the floor may explain it. For that, the metric must depend on
+    /// request times, and the floor must have risen beyond the margin and by enough. `requests` is the share
+    /// of the metric that requests take; `None` if unknown.
     pub(super) fn unless(self, figure: Figure, found: Compared, requests: Option<f64>) -> Compared {
         let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes && takes_time(figure))
         else {
@@ -391,7 +391,7 @@ impl FloorRise {
     }
 }
 
-/// Measured floors are never exactly equal; smaller ratios are not reported.
+/// Smallest ratio of the floors to report; measured floors always differ a little.
 const FLOORS_APART: f64 = 1.1;
 
 fn floors(base: &Side, new: &Side) -> Option<Difference> {

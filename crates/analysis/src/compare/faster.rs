@@ -1,4 +1,4 @@
-//! Fastest strategy of a run, and by which factor. Strategies of one repetition ran side by side, so they are pairs.
+//! The fastest strategy of a run, and its speed-up over the others that ran side by side with it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Better, Reading, Trial};
 use zklockbench_stats::median;
 
-/// A strategy that the repetitions of the same runs prove to be faster than another.
+/// A strategy that is proven to be faster than another by repetitions of the same runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Faster {
     /// The faster strategy.
@@ -20,8 +20,7 @@ pub struct Faster {
     pub than: String,
     /// Ratio of the faster strategy's throughput to the other's.
     pub times: f64,
-    /// Half-width of the ratio's interval. With a probability of at least 1 − α, the intervals of all such ratios
-    /// contain the true values.
+    /// Half-width of the ratio's interval. All intervals contain the true ratios with probability ≥ 1 − α.
     pub plus_minus: f64,
     /// Number of repetitions that both have.
     pub repetitions: usize,
@@ -41,8 +40,8 @@ impl Faster {
     }
 }
 
-/// For each number of contenders in a closed load, the speed-up of the fastest strategy over each of the others, if the
-/// repetitions prove it. Locks that did not exclude are left out.
+/// For each number of contenders in a closed load, the speed-up of the fastest strategy over each of the
+/// others, if the repetitions prove it. Locks that did not exclude are left out.
 ///
 /// The fastest strategy is only known afterwards, so every pair of a group counts as a comparison.
 pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {

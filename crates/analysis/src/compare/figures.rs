@@ -1,7 +1,7 @@
-//! The metrics to compare, which of them decide (fixed by the load, before any value is seen), and how each is read from a cell.
+//! The metrics to compare, which of them decide, and how each is read from a cell. The load fixes the
+//! selection before any value is known.
 //!
-//! Unserved acquisitions are among them: a slower lock that sheds load has shorter waits for those it still serves, so that no
-//! other metric shows the problem.
+//! Unserved acquisitions are included, because a slow lock that sheds load keeps the other waits short.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use zklockbench_record::{
     Better, Counted, Figure, FigureEntry, Missing, Reading, Statistic, Trial, Unit, usual_samples,
 };
 
-/// Violations: any new one is a regression, without a test.
+/// Any new violation is a regression, without a test.
 pub(super) const VIOLATIONS: Figure = figures::VIOLATIONS.figure();
 
 /// Whether a metric is part of the outcome.
@@ -36,10 +36,11 @@ pub(super) struct Chosen {
     pub role: Role,
 }
 
-/// The primary metric of a load: what its contenders experience.
+/// The primary metric of a load: the one closest to the contenders' experience.
 ///
-/// A batch ends with its last contender, so it has no throughput. The throughput of an open load is fixed by its
-/// arrivals. In a closed load a single long pause moves throughput, but not the median cycle of a contended lock.
+/// A batch ends with its last contender, so it has no throughput. The throughput of an open load is fixed by
+/// its arrivals. In a closed load, a single long pause changes throughput, but not the median cycle of a
+/// contended lock.
 pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Figure {
     // Older versions did not measure cycles.
     let has_turns = |side: &[&Trial]| side.iter().any(|trial| trial.histograms.contains_key(&Measure::Turn));
@@ -59,12 +60,11 @@ pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
     (0..asked.len()).filter(first).map(|at| asked[at]).collect()
 }
 
-/// Metrics to compare in a cell, apart from [`VIOLATIONS`]: the selected ones, all of which decide, or the default
-/// ones.
+/// Metrics to compare in a cell, without [`VIOLATIONS`]: the selected ones, or the defaults of the load.
 ///
-/// Among the usual ones, the contenders' experience, the requests per acquisition and the losses decide. The others are only
-/// shown. In a closed load the median wait follows from throughput, handoffs differ between starts of the servers, and more
-/// notifications or listings already show in the requests.
+/// Among the defaults, the leading metric, the tail of the wait, the requests per acquisition and the losses
+/// decide. The others are only shown: in a closed load, the median wait follows from throughput; handoffs
+/// differ between starts of the servers; and notifications and listings already show in the requests.
 pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec<Chosen> {
     let decides = |figure| Chosen { figure, role: Role::Decides };
     let shown = |figure| Chosen { figure, role: Role::Shown };
@@ -72,7 +72,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
         return without_twins(asked).into_iter().map(decides).collect();
     }
     let median = |measure| Figure::Latency(measure, Statistic::percent(50));
-    // A lone contender hands over to no other contender.
+    // Without contention, there are no handoffs.
     let passed_on = if key.contenders > key.locks { Measure::Handoff } else { Measure::Uncontended };
     let leading = leading(key, base, new);
     let mut chosen = vec![decides(leading)];
@@ -95,7 +95,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     chosen
 }
 
-/// Whether the load determines a count in a trial, according to its strategy's cost model, so that no chance is involved.
+/// Whether the load determines a count in a trial, by the cost model of its strategy.
 pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     let is_one_of = |two: [&'static FigureEntry; 2]| two.iter().any(|entry| entry.figure() == figure);
     let is_of: fn(Counted) -> bool = if is_one_of([&REQUESTS_PER_ACQUISITION, &REQUESTS]) {
@@ -111,8 +111,8 @@ pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     trial.spec.load.name() == "batch" && lines.peek().is_some() && lines.all(|line| line.expected.is_some())
 }
 
-/// Largest percentile for which most repetitions of both sides have enough samples, or the smallest if none has. The choice
-/// depends on the number of samples, not on their values.
+/// Largest percentile for which most repetitions of both sides have enough samples; otherwise, the smallest
+/// candidate. The choice depends on the number of samples, not on their values.
 fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
     const TAILS: [Statistic; 3] = [Statistic::percent(99), Statistic::percent(95), Statistic::percent(90)];
     let of = |statistic| Figure::Latency(measure, statistic);
@@ -126,7 +126,7 @@ fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoReadings {
     NothingSound(String),
-    /// No valid repetition had such an event, or the metric does not apply.
+    /// No valid repetition has a value, or the metric does not apply.
     NotApplicable,
     /// Most repetitions have too few samples for the percentile.
     TooFew(String),
@@ -145,7 +145,7 @@ impl NoReadings {
 
 /// The readings of a metric in one side's trials of a cell, one for each valid repetition.
 ///
-/// Waits whose queue grew have no steady value and are infinite.
+/// Waits are infinite if the queue grew, because they have no steady value.
 pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>, NoReadings> {
     let counting = sound(trials);
     if counting.is_empty() {
@@ -174,8 +174,8 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     Ok(found)
 }
 
-/// The reading of a metric in a trial; losses as a share of all requested acquisitions. `None` if it was not measured. A wait
-/// whose queue grew has no steady value and is infinite.
+/// The reading of a metric in a trial; `None` if it was not measured. Losses are shares of all requested
+/// acquisitions. Waits are infinite if the queue grew.
 pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
     match trial.reading(figure) {
         Ok(reading) if counts_losses(figure) => {
@@ -220,19 +220,18 @@ pub fn losses() -> impl Iterator<Item = Figure> {
     LOSSES.iter().map(|entry| entry.figure())
 }
 
-/// The losses that are compared under this load. At the end of a closed load, some contender is always waiting, which
-/// is not a loss.
+/// The losses compared under this load. A closed load always ends with waiters, which are not a loss.
 pub fn losses_under(load: &str) -> impl Iterator<Item = Figure> + use<> {
     let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
     losses().filter(move |figure| Some(*figure) != always_some)
 }
 
-/// Whether any of these trials has such losses; zeros on both sides are not compared.
+/// Whether any trial has this kind of loss; zeros on both sides are not compared.
 fn any_lost<'a>(figure: Figure, trials: impl IntoIterator<Item = &'a &'a Trial>) -> bool {
     trials.into_iter().any(|trial| trial.reading(figure).is_ok_and(|reading| reading.value > 0.0))
 }
 
-/// Number of requested acquisitions (at least one): those acquired and those that ended otherwise.
+/// Number of requested acquisitions, successful or not; at least 1.
 fn asked_for(trial: &Trial) -> f64 {
     let dropped = trial.arrived.map_or(0, |arrived| arrived.dropped);
     (trial.measured.acquired() + trial.timed_out() + trial.unserved() + dropped).max(1) as f64

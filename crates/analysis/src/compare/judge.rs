@@ -1,4 +1,4 @@
-//! Verdict on one metric: its limits, the decision by intervals, and the result as a word and as a sentence.
+//! Verdict on one metric: its limits, the decision from intervals, and the result.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,8 @@ use zklockbench_stats::{Interval, Position, median};
 pub struct Terms {
     /// Largest probability that any metric is wrongly found to be worse by more than its margin.
     pub alpha: f64,
-    /// Margin of every metric that is not in `margins`, as a share: 0.05 for 5 %. Null if each has its own default.
+    /// Margin of every metric that is not in `margins`, as a share: 0.05 for 5 %. Null if each has its own
+    /// default.
     #[serde(default)]
     pub margin: Option<f64>,
     /// Chosen margins, by the names of the metrics.
@@ -77,8 +78,8 @@ const OF_ALL_STRATEGIES: f64 = 0.05;
 /// Limits of the comparison of one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio, it reaches from 1 / 1.05 to 1.05, so
-    /// that the order of the sides does not matter.
+    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio, it reaches from 1 / 1.05
+    /// to 1.05, so that the order of the sides does not matter.
     pub margin: f64,
     /// Maximum probability that any comparison of the family is wrongly found worse by more than its margin.
     pub alpha: f64,
@@ -96,7 +97,7 @@ impl Limits {
         self.alpha / comparisons.max(1) as f64
     }
 
-    /// Ratios that differ by no more than the margin.
+    /// Ratios within the margin.
     pub(super) fn range(self) -> RangeInclusive<f64> {
         1.0 / (1.0 + self.margin)..=1.0 + self.margin
     }
@@ -105,8 +106,8 @@ impl Limits {
 /// Readings of one side.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sample {
-    /// One value for each valid repetition, in the metric's unit and in the order of running. Null if a queue grew, so
-    /// that its waits have no steady value and count as longer than any.
+    /// One value for each valid repetition, in the metric's unit and in the order of running. Null if the
+    /// queue grew, so that the wait has no steady value and counts as infinite.
     #[schemars(with = "Vec<Option<f64>>")]
     pub values: Vec<f64>,
     /// Median; null if there is none, or if the queue grew in half of the repetitions.
@@ -134,8 +135,7 @@ pub enum Scale {
     /// Ratio of the values.
     #[default]
     Values,
-    /// Ratio of 1 + the values, which are lost shares: they are 0 without losses, and a ratio of 1.05 means five more losses in a
-    /// hundred.
+    /// Ratio of 1 + the lost shares: 1.05 means five more losses in a hundred requests.
     SharesLost,
 }
 
@@ -168,7 +168,7 @@ pub enum Method {
     Pairs,
     /// Medians of independent runs.
     Runs,
-    /// Counts that the load determines, so that they are equal in all repetitions of a side.
+    /// Counts that the load determines, which are equal in all repetitions of a side.
     Exact,
 }
 
@@ -189,21 +189,21 @@ pub struct Compared {
     pub new: Sample,
     /// Scale of the ratios.
     pub scale: Scale,
-    /// Smallest difference that matters, as a share. Null for counts, where any difference matters, and if nothing was
-    /// measured.
+    /// Smallest difference that matters, as a share. Null for counts, where any difference matters, and if
+    /// nothing was measured.
     pub margin: Option<f64>,
-    /// New divided by base, with the interval of this comparison alone: if it is entirely within the margin, the metric
-    /// is the same. Null if nothing was measured.
+    /// New divided by base, with the interval of this comparison alone: if it is entirely within the margin,
+    /// the metric is the same. Null if nothing was measured.
     pub ratio: Option<Interval>,
-    /// The ratio with an interval widened for the number of comparisons: if it is entirely beyond the margin, the
-    /// metric is worse or better.
+    /// The ratio with an interval widened for the number of comparisons: if it is entirely beyond the margin,
+    /// the metric is worse or better.
     pub in_family: Option<Interval>,
-    /// Approximate number of repetitions per side, or of pairs, that a verdict needs. Null if it needs no more, or if
-    /// 500 would not suffice.
+    /// Approximate number of repetitions per side, or of pairs, that a verdict needs. Null if it needs no
+    /// more, or if 500 would not suffice.
     pub repetitions_needed: Option<usize>,
 }
 
-/// Compares counts that the load determines, which are equal in all repetitions of a side: any difference is real.
+/// Compares counts that the load determines: any difference is real.
 pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
     let [was, is] = [base, new].map(Sample::of);
     let (Some(before), Some(after)) = (was.median, is.median) else {
@@ -252,10 +252,10 @@ impl Compared {
     }
 }
 
-/// The verdict by the interval of a comparison alone, and by the interval widened for the number of comparisons.
+/// The verdict from the comparison's own interval and the one widened for the number of comparisons.
 ///
-/// Among many comparisons, some lie beyond the margin by chance, so the wider interval decides about worse and better.
-/// "Same" requires every interval inside its margin, so no correction applies.
+/// Among many comparisons, some lie beyond the margin by chance, so the wider interval decides about worse
+/// and better. "Same" requires every interval inside its margin, so no correction applies.
 pub(super) fn decide(
     alone: &Interval,
     in_family: &Interval,
@@ -288,7 +288,7 @@ pub(super) fn decide(
 }
 
 worded! {
-    /// Verdict on one metric, in the order of tables: the most important comes first.
+    /// Verdict on one metric, the most important first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum ComparisonVerdict by word {
@@ -317,8 +317,8 @@ impl fmt::Display for ComparisonVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Regression {
-    /// Not worse: no part of the interval is beyond the margin on the worse side, even if the verdict is inconclusive
-    /// because the metric could be better.
+    /// Not worse: no part of the interval is beyond the margin on the worse side, even if the verdict is
+    /// inconclusive because the metric could be better.
     No,
     /// Unknown: the repetitions are inconclusive.
     Unknown,
@@ -326,7 +326,7 @@ pub enum Regression {
 }
 
 impl Regression {
-    /// The verdict, with this reason. An inconclusive result is not evidence against a regression, so it is unknown.
+    /// The verdict, with this reason. An inconclusive result is unknown: it does not rule out a regression.
     pub fn verdict(self, why: &str) -> Verdict {
         match self {
             Self::No => Verdict::Held,

@@ -40,17 +40,16 @@ pub struct PowerRow {
     pub figure: String,
     /// Readings of the valid repetitions.
     pub readings: Sample,
-    /// Spread of the repetitions: the standard deviation of their logarithms, so 0.05 means 5 %; null if unknown.
+    /// Standard deviation of the repetitions' logarithms: 0.05 means 5 %. Null if unknown.
     pub spread: Option<f64>,
-    /// Approximate number of repetitions per side that detect the change; null if more than 500, or if the spread is
-    /// unknown.
+    /// Approximate number of repetitions per side that detect the change; null if unknown or above 500.
     pub repetitions: Option<usize>,
     /// Unit of the metric, for renderers.
     #[serde(skip)]
     pub measured_in: Unit,
 }
 
-/// Spread of each deciding metric over the repetitions of one side, and the number of repetitions that detects the change.
+/// Number of repetitions needed to detect a change of each deciding metric, from its spread on one side.
 pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
     let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = cells(base)
         .into_iter()
@@ -94,7 +93,7 @@ fn spread(readings: &Sample) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt()).filter(|spread| spread.is_finite())
 }
 
-/// Repetitions needed for both kinds of error with normal values, and at least as many as the family requires.
+/// Repetitions needed to limit both kinds of error with normal values, or the family's minimum if larger.
 fn needed(spread: f64, change: f64, alpha: f64, family: usize) -> Option<usize> {
     let normal = Normal::new(0.0, 1.0).ok()?;
     let demanded = Design::Independent.fewest(alpha / family.max(1) as f64)?;

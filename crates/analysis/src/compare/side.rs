@@ -1,5 +1,4 @@
-//! The two sides of a comparison, their cells and repetitions: which repetitions are valid, and whether too many are
-//! lost.
+//! The two sides of a comparison: their cells, and which repetitions are valid or lost.
 
 use std::path::{Path, PathBuf};
 
@@ -26,11 +25,12 @@ pub struct Side {
 }
 
 impl Side {
-    /// Reads a run directory, or all run directories in a directory, by name. Hidden directories belong to unfinished
-    /// runs and are skipped. An unreadable directory is an error, because leaving it out would change the side.
+    /// Reads a run directory, or all run directories in a directory, by name. Hidden directories belong to
+    /// unfinished runs and are skipped. An unreadable directory is an error, because leaving it out would
+    /// change the side.
     ///
-    /// # Errors [`Error::Usage`] if a directory is not a run, is incomplete, has another version, was changed, or contradicts
-    /// itself; [`Error::Environment`] if a file cannot be read.
+    /// # Errors [`Error::Usage`] if a directory is not a run, is incomplete, has another version, was
+    /// changed, or contradicts itself; [`Error::Environment`] if a file cannot be read.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let within = layout::runs_in(path)?;
         let directories = if within.is_empty() { vec![path.to_owned()] } else { within };
@@ -65,13 +65,13 @@ impl Side {
         })
     }
 
-    /// Whether the queue grew in any valid trial of a cell, so that its waits depend on the length of the trial.
+    /// Whether the queue grew in any valid trial of a cell, so that waits depend on the trial's length.
     pub fn queue_grew(&self, cell: &CellUnderLoad) -> bool {
         self.sound(cell).any(Trial::is_unstable)
     }
 }
 
-/// A cell, which asks the same question on both sides.
+/// Trials with the same strategy, contenders, load and locks, which are compared between the sides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct CellUnderLoad {
     /// Label of the strategy.
@@ -84,7 +84,7 @@ pub struct CellUnderLoad {
     pub locks: usize,
 }
 
-/// Longest label or text, because a directory may contain anything.
+/// Longest label to show, because files may contain arbitrary text.
 const LABEL: usize = 200;
 pub(super) const LINE: usize = 300;
 
@@ -130,7 +130,7 @@ impl<'a> Repetitions<'a> {
         let trials: Vec<&Trial> = run.stored.trials.iter().filter(|trial| is_of(trial)).collect();
         let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
         let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
-        // A run that ended before its first trial lacks every cell. A run with other cells never had this one.
+        // A run without trials lost every cell; a run with only other cells never planned this one.
         let has_others = trials.is_empty() && !run.stored.trials.is_empty();
         let asked = if has_others { 0 } else { repetitions.len().max(planned(run)) };
         Self { runs: vec![trials], asked, kept }
@@ -145,7 +145,7 @@ impl<'a> Repetitions<'a> {
         self.runs.get(run).into_iter().flatten().copied().filter(|trial| trial.is_sound())
     }
 
-    /// Groups one item for each valid repetition by run, without runs that have none.
+    /// Groups items, one for each valid repetition, by run. Runs without valid repetitions are dropped.
     pub(super) fn by_run<T: Clone>(&self, of_each: &[T]) -> Vec<Vec<T>> {
         let mut left = of_each;
         let of_run = |trials: &Vec<&Trial>| {
@@ -165,8 +165,7 @@ impl<'a> Repetitions<'a> {
         format!("{} of {}", self.lost(), counted(self.asked, "repetition", "repetitions"))
     }
 
-    /// Whether too many repetitions are lost for the rest to be representative: more than a third, as in an A/B
-    /// comparison.
+    /// Whether too many repetitions are lost (more than a third) for the rest to be representative.
     fn are_too_few(&self) -> bool {
         3 * self.lost() > self.asked
     }
@@ -186,8 +185,7 @@ fn planned(run: &Loaded) -> usize {
 
 /// Why the remaining repetitions cannot show that a metric is no worse; `None` if they can.
 ///
-/// The cause of a spoiled repetition may also make it slow, so the new side must not have lost more repetitions than
-/// the base.
+/// Spoiled repetitions may have been slow, so the new side must not have lost more than the base.
 pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<String> {
     if new.lost() * base.asked > base.lost() * new.asked {
         return Some(format!(
@@ -197,6 +195,6 @@ pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<Str
             new.why()
         ));
     }
-    let few = [("base", base), ("new", new)].into_iter().find(|(_, side)| side.are_too_few())?;
+    let few = [("base", base), ("new run", new)].into_iter().find(|(_, side)| side.are_too_few())?;
     Some(format!("the {} lost {}, so too few are left: {}", few.0, few.1.share(), few.1.why()))
 }

@@ -1,4 +1,4 @@
-//! Tests of two samples of one metric: the unit, the intervals, the verdict, and how many more units it needs.
+//! Tests two samples of one metric: the unit, the intervals, the verdict, and the number of units needed.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// The repetitions for which both sides have a reading, matched by key. If a repetition was rerun, its first reading counts;
-    /// the caller leaves out invalid trials.
+    /// The repetitions for which both sides have a reading, matched by key. If a repetition was rerun, its
+    /// first reading counts; the caller leaves out invalid trials.
     pub fn of_repetitions<K: Ord>(
         base: impl IntoIterator<Item = (K, Reading)>,
         new: impl IntoIterator<Item = (K, Reading)>,
@@ -42,8 +42,8 @@ pub struct Runs {
     pub new: Vec<Vec<Reading>>,
 }
 
-/// The verdicts on a family of tests, in the given order. The family must be fixed before any reading is seen, so a test without
-/// readings stays in it.
+/// The verdicts on a family of tests, in the given order. The family must be fixed before any reading is
+/// seen, so a test without readings stays in it.
 pub fn judge_family(tests: &[Test]) -> Vec<Compared> {
     tests.iter().map(|test| test.judge(tests.len())).collect()
 }
@@ -51,7 +51,6 @@ pub fn judge_family(tests: &[Test]) -> Vec<Compared> {
 /// Largest number of repetitions worth recommending.
 pub(super) const MOST: usize = 500;
 
-/// Two samples to compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Test {
     unit: Method,
@@ -71,7 +70,7 @@ impl Test {
         Self::of(Method::Repetitions, base.to_vec(), new.to_vec(), better, limits, Scale::Values)
     }
 
-    /// A test of pairs, in which disturbances of the machine cancel. The caller leaves out blocks that lack a reading.
+    /// A test of pairs, in which shared disturbances cancel. The caller leaves out incomplete blocks.
     pub fn paired(blocks: &[Block], better: Better, limits: Limits) -> Self {
         Self::on_scale(blocks, better, limits, Scale::Values)
     }
@@ -81,8 +80,7 @@ impl Test {
         Self::on_scale(blocks, better_of(figure), limits, Scale::fitting(figure))
     }
 
-    /// The verdict on pairs of equal sides: *improved* or *regressed* both mean that they differ by more than the
-    /// margin.
+    /// The verdict on pairs of equal sides. *Improved* and *regressed* both mean a difference.
     pub fn of_twins(blocks: &[Block], figure: Figure, limits: Limits) -> Compared {
         Self::on_scale(blocks, Better::Lower, limits, Scale::fitting(figure)).judge(1)
     }
@@ -92,9 +90,9 @@ impl Test {
         Self::of(Method::Pairs, base, new, better, limits, scale)
     }
 
-    /// A test of measurements that ran side by side: of pairs, if there are enough for a family of that size. Otherwise the sides
-    /// count as independent, for which fewer repetitions suffice. The choice depends only on the number of blocks, not on their
-    /// values.
+    /// A test of measurements that ran side by side. It uses pairs if there are enough for the family.
+    /// Otherwise, the sides count as independent, for which fewer repetitions suffice. The choice depends
+    /// only on the number of blocks, not on their values.
     pub fn of_blocks(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Self {
         if Design::Pairs.least_outside(blocks.len(), blocks.len()) <= limits.share(family) {
             return Self::paired(blocks, better, limits);
@@ -103,9 +101,9 @@ impl Test {
         Self::unpaired(&base, &new, better, limits)
     }
 
-    /// A test of two sides of runs with their repetitions. Repetitions of a run share its servers and host conditions, so the run
-    /// is the unit. If there are too few runs to estimate their spread, the repetition is the unit, and the result describes only
-    /// these runs.
+    /// A test of two sides of runs with their repetitions. Repetitions of a run share its servers and host
+    /// conditions, so the run is the unit. If there are too few runs to estimate their spread, the repetition
+    /// is the unit, and the result describes only these runs.
     pub fn of_runs(runs: &Runs, better: Better, limits: Limits, scale: Scale) -> Self {
         let all = Self::of(Method::Repetitions, runs.base.concat(), runs.new.concat(), better, limits, scale);
         match (medians(&runs.base), medians(&runs.new)) {
@@ -171,9 +169,9 @@ impl Test {
 
     /// The ratio of the units, some of which may be lower bounds.
     ///
-    /// The true value may be anything above a lower bound. The ratio is smallest if all lower bounds of the base are
-    /// infinite, and largest if all lower bounds of the new side are. The interval reaches from the lower end of the
-    /// former ratio's interval to the upper end of the latter's.
+    /// The true value may be anything above a lower bound. The ratio is smallest if all lower bounds of the
+    /// base are infinite, and largest if all lower bounds of the new side are. The interval reaches from the
+    /// lower end of the former ratio's interval to the upper end of the latter's.
     fn interval(&self, outside: f64) -> Option<Interval> {
         let [base, new] = &self.units;
         let values = |side: &[Reading], value: fn(&Reading) -> f64| -> Vec<f64> {
@@ -196,8 +194,8 @@ impl Test {
         self.units[0].len().min(self.units[1].len())
     }
 
-    /// Estimated number of units needed for a verdict: at least as many as the family requires. If the interval is too wide, it
-    /// is assumed to shrink with the square root of their number. `None` beyond [`MOST`].
+    /// Estimated number of units needed for a verdict; at least the minimum for the family. The interval is
+    /// assumed to shrink with the square root of the number. `None` beyond [`MOST`].
     fn needed(&self, alone: &Interval, in_family: &Interval, family: usize) -> Option<usize> {
         let demanded = self.design().fewest(self.limits.share(family))? as f64;
         let (middle, margin) = (alone.value.ln().abs(), self.limits.margin.ln_1p());
@@ -234,10 +232,10 @@ impl Test {
     }
 }
 
-/// Smallest number of runs of both sides together for which their spread is known.
+/// Smallest total number of runs from which their spread is known.
 const FEWEST_RUNS: usize = 5;
 
-/// The median of each run; `None` if one is unknown, for example because a queue grew in half of its repetitions.
+/// The median of each run; `None` if one is unknown, e.g. because a queue grew in half of the repetitions.
 fn medians(side: &[Vec<Reading>]) -> Option<Vec<Reading>> {
     let median_of = |run: &Vec<Reading>| {
         let middle = |of: fn(&Reading) -> f64| median(&run.iter().map(of).collect::<Vec<_>>());
@@ -289,21 +287,21 @@ mod tests {
     }
 
     #[test]
-    fn no_metric_regresses_in_a_family_too_large_for_the_repetitions() {
+    fn verdict_is_inconclusive_if_the_family_is_too_large_for_the_repetitions() {
         let limits = Limits::default();
         let found = judge(&around(100.0), &around(200.0), Better::Lower, limits, 5_000);
         assert_eq!((found.verdict, found.repetitions_needed), (ComparisonVerdict::Inconclusive, Some(11)));
     }
 
     #[test]
-    fn a_metric_of_the_load_has_no_worse_direction() {
+    fn a_metric_without_a_better_direction_differs_but_never_regresses() {
         let found = judge(&around(100.0), &around(200.0), Better::Neither, Limits::default(), 1);
         assert_eq!((found.verdict, found.regression), (ComparisonVerdict::Differs, Regression::No));
     }
 
     #[test]
     fn pairing_reveals_a_difference_that_machine_drift_hides() {
-        // Each block is slower than the one before; within each, the new side takes a tenth longer.
+        // Each block is slower than the one before, and the new side is 10 % slower within each block.
         let block = |at: u32| {
             let base = 100.0 * 1.5_f64.powi(i32::try_from(at).unwrap());
             let new = base * (1.1 + f64::from(at) / 1_000.0);
@@ -319,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unmeasured_metric_stays_in_the_family_and_is_never_green() {
+    fn an_unmeasured_metric_stays_in_the_family_and_never_passes() {
         let limits = Limits::default();
         let test = |new: &[Reading]| Test::unpaired(&around(100.0), new, Better::Lower, limits);
         let found = judge_family(&[test(&around(200.0)), test(&[])]);

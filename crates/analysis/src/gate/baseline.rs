@@ -22,7 +22,7 @@ pub struct Sides<'a> {
     pub new: &'a Side,
 }
 
-/// All comparisons of gates with a baseline, corrected together so that more gates do not raise more false alarms.
+/// All comparisons of gates with a baseline, which share one error probability.
 pub struct GateFamily<'a> {
     sides: Sides<'a>,
     size: usize,
@@ -74,7 +74,7 @@ impl<'a> GateFamily<'a> {
 
 fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     let times = times_as_bad(figure, compared);
-    // An exact metric has no noise, so any difference is real; but the gate tolerates differences within its margin.
+    // An exact metric has no noise, but the gate tolerates differences within its margin.
     let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
     let regression = if is_small { Regression::No } else { compared.regression };
     let base = compared.base.median.filter(|median| median.is_finite());
@@ -115,10 +115,10 @@ fn ratio(compared: &Compared) -> Option<String> {
 }
 
 impl Outcome {
-    /// The text of the implicit gate of a run with a baseline whose gates do not use it.
+    /// Text of the implicit gate of a run whose gates do not use its baseline.
     pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
 
-    /// Outcome of that gate: the comparison's conclusion, or unknown without a comparison.
+    /// Outcome of [`Self::NO_REGRESSION`]: the comparison's conclusion, or unknown if the comparison failed.
     pub fn of_comparison(comparison: &Result<Comparison, Error>) -> Self {
         let (verdict, mut checks) = match comparison {
             Ok(comparison) => {

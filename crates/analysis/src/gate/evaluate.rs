@@ -1,4 +1,4 @@
-//! Evaluates the gates of a scenario against the records of its run and, during the run, whether each can still pass.
+//! Evaluates a scenario's gates against its run, and checks during the run whether each can still pass.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// Outcomes of the gates, worst first. The first one is the implicit exclusion gate, with `verdict`.
+    /// Outcomes of the gates, worst first, including the implicit exclusion gate with `verdict`.
     pub fn outcomes(&self, verdict: &Verdict) -> Vec<Outcome> {
         let mut outcomes = vec![self.exclusion(verdict)];
         let family = self.baseline.map(|sides| GateFamily::of(sides, self.compared()));
@@ -39,7 +39,7 @@ impl Evaluation<'_> {
         outcomes
     }
 
-    /// Exclusion needs no gate, but the outcomes would be incomplete without it.
+    /// Outcome of the implicit exclusion gate.
     fn exclusion(&self, verdict: &Verdict) -> Outcome {
         let mut checks: Vec<Check> =
             self.cells.iter().filter_map(|cell| exclusion(cell, &self.stored.trials)).collect();
@@ -53,7 +53,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Number of metrics in cells that are compared with a baseline, without duplicates.
+    /// Number of comparisons with the baseline, without duplicates.
     fn compared(&self) -> usize {
         let conditions = self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline());
         let cells = conditions.flat_map(|condition| {
@@ -120,9 +120,9 @@ impl Evaluation<'_> {
         }
     }
 
-    /// A relation between two cells of one run is decided only beyond chance: by the interval of the ratio of their
-    /// repetitions, which ran side by side. No interval is needed if all repetitions of a cell gave the same value: two
-    /// for a count, but three for a measured metric, because two measured values may be equal by chance.
+    /// Decides a relation between two cells of one run by the interval of the ratio of their repetitions,
+    /// which ran side by side. Constant values need no interval: two repetitions suffice for a count, but
+    /// three for a measured metric, because two measured values may be equal by chance.
     fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
         let blocks = self.blocks(cells);
         let is_constant = |of: fn(&Block) -> f64| blocks.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]));
@@ -148,7 +148,7 @@ impl Evaluation<'_> {
         Block::of_repetitions(readings(&cells.other, cells.other_figure), readings(cells.cell, cells.figure))
     }
 
-    /// Number of metrics in cells that are compared with others of the same run.
+    /// Number of comparisons between cells of the same run.
     fn between_cells(&self) -> usize {
         let conditions = self.gates.iter().map(|gate| &gate.condition);
         let between = conditions
@@ -232,7 +232,7 @@ impl Evaluation<'_> {
             .missing
             .into_iter()
             .chain(seen.doubts)
-            .map(|why| format!("of {}, which it is compared with, {why}", other.name()));
+            .map(|why| format!("compared with {}: {why}", other.name()));
         let told = seen.observed.map(|observed| {
             let value = observed.describe(None);
             format!("{factor} times the {} of {}, {value}", subject.figure, other.name())
@@ -257,8 +257,8 @@ struct ComparedCells<'a> {
 }
 
 impl ComparedCells<'_> {
-    /// Whether the relation holds, by the interval of the ratio over this many repetitions, with a description. A failure needs
-    /// an interval that is widened for the number of comparisons.
+    /// Whether the relation holds, with a description. A violation requires that the interval widened for the
+    /// number of comparisons is entirely on the wrong side.
     fn decide(&self, compared: &Compared, repetitions: usize, family: usize) -> (Option<bool>, String) {
         let alone = compared.ratio.filter(Interval::is_bounded);
         let Some((alone, in_family)) = alone.zip(compared.in_family) else {
@@ -309,7 +309,7 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     let limit = bound.limit.map(|value| Limit { relation, value, at_least: bound.at_least });
     let both = seen.observed.zip(limit);
     let holds = both.and_then(|(value, limit)| decide(relation, &value, &limit));
-    // One repetition on the wrong side fails a gate on every repetition, however many are missing.
+    // One miss decides a gate that every repetition must meet, however many repetitions are missing.
     let is_lost = by_each && holds == Some(false);
     if !is_lost {
         doubts.splice(0..0, seen.missing);
@@ -328,7 +328,6 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     Weighed { check: check(cell, verdict, seen.observed, limit, sentence), weight }
 }
 
-/// The verdict; unknown for `None`.
 fn verdict(holds: Option<bool>, sentence: &str) -> Verdict {
     match holds {
         Some(true) => Verdict::Held,
@@ -347,7 +346,7 @@ fn check(
     Check { strategy: cell.strategy.clone(), contenders: cell.contenders, verdict, observed, limit, sentence }
 }
 
-/// Whether the relation holds for any true value of the lower bounds; `None` if it depends on them.
+/// Whether the relation holds for all values above the lower bounds; `None` if it depends on them.
 fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool> {
     let (least, most) = (observed.value, if observed.at_least { f64::INFINITY } else { observed.value });
     let highest = if limit.at_least { f64::INFINITY } else { limit.value };
@@ -404,11 +403,11 @@ impl Check {
     }
 }
 
-/// Gates of a run that are still undecided after its trials so far.
+/// Detects during a run that a gate can no longer pass.
 #[derive(Debug)]
 pub struct GateWatch {
     gates: Vec<Gate>,
-    /// Number of repetitions of each cell; `None` if more may be added, so that the median is open until the end.
+    /// Number of repetitions of each cell; `None` if more may be added, which may change the median.
     repetitions: Option<usize>,
     /// The floor before the trials; `None` if it was not measured.
     floor: Option<Floor>,
@@ -422,12 +421,12 @@ impl GateWatch {
         Self { gates, repetitions, floor: None, wrong: BTreeMap::new(), lost: None }
     }
 
-    /// The same watch with the ensemble's floor. A later change of the floor never lets a gate pass.
+    /// The same watch with the floor before the trials. If it moves later, gates become unknown, not passed.
     pub fn with_floor(self, floor: Option<Floor>) -> Self {
         Self { floor: floor.filter(|floor| floor.missing.is_none()), ..self }
     }
 
-    /// Records a trial with its histograms. Returns why a gate can no longer pass; `None` while all can.
+    /// Records a trial. Returns why a gate can no longer pass; `None` while all can.
     pub fn note(&mut self, trial: &Trial) -> Option<String> {
         if self.lost.is_none() {
             self.lost = self.broken(trial).or_else(|| self.gate_lost(trial));

@@ -1,7 +1,6 @@
-//! Gates: conditions that a run must meet for a build to pass. They are three-valued, and an unknown gate never passes.
+//! Gates: conditions that a run must meet for a build to pass. An unknown gate never passes.
 //!
-//! [`zklockbench_scenario::gate`] defines their syntax. Outcomes are plain data, stored in `summary.json`, and the source of
-//! every output.
+//! [`zklockbench_scenario::gate`] defines their syntax. Outcomes are stored in `summary.json`.
 
 mod baseline;
 mod evaluate;
@@ -21,13 +20,14 @@ pub use zklockbench_scenario::gate::Scope;
 /// Outcome of one gate over all its cells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// The gate as written, e.g. `wait.p99 of baton < 50ms`; [`Outcome::EXCLUSION`] for the implicit gate of every run.
+    /// The gate as written, e.g. `wait.p99 of baton < 50ms`; [`Outcome::EXCLUSION`] for the implicit gate of
+    /// every run.
     pub gate: String,
-    /// Name, if the scenario gives it one.
+    /// Name; `None` if the scenario does not name the gate.
     pub name: Option<String>,
     /// Cells that the gate covers.
     pub scope: Scope,
-    /// `held` if it passed, `violated` if it failed, `unknown` if that could not be decided.
+    /// `held` if the gate passed, `violated` if it failed, `unknown` otherwise.
     pub verdict: Verdict,
     /// One check for each cell, worst first. If there is none, the verdict states the reason.
     pub checks: Vec<Check>,
@@ -40,11 +40,11 @@ pub struct Check {
     pub strategy: String,
     /// Number of contenders.
     pub contenders: usize,
-    /// `held` if it passed, `violated` if it failed, `unknown` if that could not be decided.
+    /// `held` if the gate passed, `violated` if it failed, `unknown` otherwise.
     pub verdict: Verdict,
-    /// Observed value; `None` if there is none, and for the implicit gate of every run.
+    /// Observed value; `None` if unknown, and for the implicit gate of every run.
     pub observed: Option<Observed>,
-    /// Limit; `None` if it is unknown, for a baseline, and for the implicit gate of every run.
+    /// Limit; `None` if it is unknown or a baseline, and for the implicit gate of every run.
     pub limit: Option<Limit>,
     /// The observation and its conclusion, in one sentence without a full stop.
     pub sentence: String,
@@ -76,12 +76,12 @@ pub struct Limit {
     pub relation: Relation,
     /// Value, in the unit of the observed one.
     pub value: f64,
-    /// Whether `value` is a lower bound, because it is taken from a metric that is one.
+    /// Whether `value` is a lower bound, because it derives from one.
     pub at_least: bool,
 }
 
 impl Outcome {
-    /// The text of the implicit gate of every run: the verdict on the run itself must be `held`.
+    /// Text of the implicit gate of every run: the run's own verdict must be `held`.
     pub const EXCLUSION: &'static str = "every lock held";
 
     pub fn is_of_every_run(&self) -> bool {
@@ -112,7 +112,7 @@ fn word(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Sorts the outcomes that need attention first.
+/// Sorts outcomes, worst first.
 pub fn worst_first(outcomes: &mut [Outcome]) {
     outcomes.sort_by_key(|outcome| rank(&outcome.verdict));
 }

@@ -13,14 +13,14 @@ pub struct CellReadings {
     pub observed: Option<Observed>,
     /// Reasons why the value supports no verdict, each as a clause.
     pub doubts: Vec<String>,
-    /// Repetitions that did not run or do not count, each as a clause. They do not matter if every repetition must meet
-    /// the limit and one misses it.
+    /// Repetitions that did not run or do not count, each as a clause. They do not matter if every repetition
+    /// must meet the limit and one misses it.
     pub missing: Vec<String>,
 }
 
 impl CellReadings {
-    /// Readings of a cell that was planned with at least this many repetitions. The value is the median over the valid
-    /// repetitions; if every repetition must meet the limit, it is the worst one.
+    /// Readings of a cell that was planned with at least this many repetitions. The value is the median over
+    /// the valid repetitions; if every repetition must meet the limit, it is the worst one.
     pub fn of(figure: Figure, cell: &CellKey, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
         let ran: Vec<&Trial> = stored.trials.iter().filter(|trial| cell.is_of(trial)).collect();
         let (sound, unsound): (Vec<&Trial>, Vec<&Trial>) =
@@ -61,8 +61,8 @@ impl CellReadings {
         }
         let is_cut = all_count && !unsound.is_empty();
         let observed = observed(figure, &readings, worst, is_cut);
-        // A percentile of few samples is biased low, and the median of many such percentiles is no better. If every
-        // repetition must meet the limit, the one with the fewest samples decides.
+        // A percentile of few samples is biased low, and the median of many such percentiles is no better. If
+        // every repetition must meet the limit, the one with the fewest samples decides.
         let (fewest, of_them) = match worst {
             Worst::Median => (usual_samples(&readings), "half of them have at most"),
             Worst::Of(..) => (readings.iter().filter_map(|one| one.samples).min(), "one of them has only"),
@@ -89,7 +89,7 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
     let (min, max) = (*values.first()?, *values.last()?);
     let (value, at_least) = match worst {
         Worst::Of(relation, limit) => {
-            // The true value behind a lower bound may be farther on the wrong side, if that side is above it.
+            // An upper limit may be missed by more than a lower bound shows.
             let upwards = matches!(relation, Relation::Less | Relation::AtMost);
             let open = upwards && readings.iter().any(|reading| reading.at_least);
             (worst_of(min, max, relation, limit), is_cut || open)
@@ -115,7 +115,7 @@ fn worst_of(min: f64, max: f64, relation: Relation, limit: f64) -> f64 {
 }
 
 impl Observed {
-    /// The value and, in parentheses, the range of the repetitions, with enough digits to distinguish it from the limit.
+    /// The value and, in parentheses, its range, with enough digits to distinguish it from the limit.
     pub(super) fn describe(&self, limit: Option<f64>) -> String {
         let at_least = if self.at_least { "≥ " } else { "" };
         let value = apart(self.value, limit, self.unit);

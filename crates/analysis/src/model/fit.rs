@@ -7,11 +7,10 @@ use super::Observation;
 
 /// Smallest number of trials from which the quality of a fit can be judged.
 const TRIALS_FEW: usize = 3;
-/// Number of standard errors from zero at which a part counts as real. It is strict, because a slow host lengthens
-/// handoffs and, in an open load, also queues, so that one seems to cause the other.
+/// Number of standard errors from zero at which a part counts as real. The threshold is strict, because a
+/// slow host lengthens both handoffs and queues, so that one seems to cause the other.
 const TOLD_APART: f64 = 4.0;
-/// Smallest fan-out of a herd. Its handoffs grow with the number of waiters; handoffs of a lock that notifies one
-/// waiter do not.
+/// Smallest fan-out of a herd, whose handoffs grow with the number of waiters.
 const HERD: f64 = 2.0;
 /// Largest extrapolation beyond the measured range, as a factor on the rate and on the number of waiters.
 const BEYOND: f64 = 1.3;
@@ -43,26 +42,25 @@ pub struct FitRange {
 pub struct Fit {
     /// Handoff with a single waiter and no other load on the ensemble.
     pub first: Part,
-    /// Increase for each further waiter; `None` if a release notifies one waiter, or if the trials cannot distinguish
-    /// it from zero.
+    /// Increase for each further waiter; `None` if not significant, or if a release notifies one waiter.
     pub each_more: Option<Part>,
-    /// Increase for each acquisition per second over all locks; `None` if the trials cannot distinguish it from zero.
+    /// Increase for each acquisition per second over all locks; `None` if not significant.
     pub by_rate: Option<Part>,
-    /// Deviation of trials' mean handoffs from the fit: the standard deviation, as a share.
+    /// Standard deviation of the trials' mean handoffs from the fit, as a share.
     pub spread: f64,
     /// Deviation of each trial, in their order.
     pub residuals: Vec<f64>,
     /// Degrees of freedom: trials minus parts.
     pub freedom: usize,
-    /// Uncertainty of the parts and their correlation: the inverse of the normal equations. Predictions are less
-    /// certain the farther they are from the trials. Empty in files of older versions.
+    /// Inverse of the normal equations, which determines how uncertainty grows with the distance from the
+    /// trials. Empty in files of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<Vec<f64>>,
     /// The measured range.
     pub range: FitRange,
 }
 
-/// Too few trials show handoffs.
+/// Error if too few trials have enough handoffs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} trials have enough handoffs; a prediction needs {TRIALS_FEW}")]
 pub struct TooFewTrials(pub usize);
@@ -93,8 +91,8 @@ impl Fit {
         }
     }
 
-    /// Expected deviation of a further trial's handoff from the fit at this load: the standard deviation, as a share. It grows
-    /// with the distance from the trials, because the fit itself becomes less certain.
+    /// Standard deviation of a further trial's handoff from the fit at this load, as a share. It grows with
+    /// the distance from the trials, because the fit itself becomes less certain.
     pub fn spread_at(&self, waiting: f64, rate: f64) -> f64 {
         let mut row = vec![1.0];
         row.extend(self.each_more.map(|_| (waiting - 1.0).max(0.0)));
@@ -110,8 +108,7 @@ impl Fit {
         self.spread * (1.0 + leverage.max(0.0)).sqrt()
     }
 
-    /// Whether predicting a queue this long would be a guess: handoffs grow with the queue, and it is much longer than any
-    /// measured.
+    /// Whether a queue is too much longer than any measured queue to predict its handoffs.
     pub fn guesses_queue(&self, waiting: f64) -> bool {
         self.each_more.is_some() && waiting > BEYOND * self.range.waiting_to
     }
@@ -126,14 +123,14 @@ impl Fit {
         (rate > self.rate_at_most()).then(|| {
             let most = self.range.rate_to;
             format!(
-                "{rate:.0} acquisitions a second are more than was measured: {most:.0} at most, and a prediction reaches \
+                "{rate:.0} acquisitions a second are too many to predict: at most {most:.0} were measured, and predictions reach \
                  {BEYOND} times as far"
             )
         })
     }
 }
 
-/// Fits the handoffs of trials. Scattered trials still yield a fit, but its spread makes every prediction uncertain.
+/// Fits the handoffs of trials. Scattered trials yield a fit whose predictions are uncertain.
 pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
     if trials.len() < TRIALS_FEW {
         return Err(TooFewTrials(trials.len()));
@@ -266,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fit_finds_that_handoffs_of_a_herd_grow_with_its_waiters() {
+    fn handoffs_of_a_herd_are_fitted_to_grow_with_its_waiters() {
         let noisy = |n: usize, value: f64| value * if n.is_multiple_of(2) { 1.02 } else { 0.98 };
         let points = [(1.0, 50.0), (5.0, 100.0), (10.0, 60.0), (20.0, 200.0), (2.0, 220.0), (15.0, 90.0)];
         let trials: Vec<_> = (0..)
@@ -306,6 +303,6 @@ mod tests {
     fn extrapolation_is_limited() {
         let trials: Vec<_> = (1..=4).map(|n| trial(1.0, 50.0 * f64::from(n), 3_000.0)).collect();
         let fit = fit(&trials).unwrap();
-        assert!(fit.beyond(240.0).is_none() && fit.beyond(300.0).unwrap().contains("200 at most"));
+        assert!(fit.beyond(240.0).is_none() && fit.beyond(300.0).unwrap().contains("at most 200"));
     }
 }

@@ -1,5 +1,5 @@
-//! Model of a strategy's service: the service measured in each trial, a fit over the trials, and predictions by
-//! simulation, with their uncertainty.
+//! Model of a strategy's service: the service measured in each trial, a fit over the trials, and predictions
+//! by simulation, with their uncertainty.
 //!
 //! The more the measurements scatter around the fit, the wider the intervals of its predictions.
 

@@ -15,11 +15,11 @@ use zklockbench_stats::queueing::{
 /// A metric with its 90 % interval, which may be asymmetric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Predicted {
-    /// Lower end: a twentieth of the values lie below.
+    /// Lower end: 5 % of the values are smaller.
     pub low: f64,
     /// Median.
     pub middle: f64,
-    /// Upper end: a twentieth of the values lie above.
+    /// Upper end: 5 % of the values are larger.
     pub high: f64,
 }
 
@@ -52,7 +52,7 @@ impl Predicted {
 pub enum Coming<'a> {
     /// Independent arrivals, different for each seed.
     Arrivals(&'a dyn Fn(u64) -> Vec<Arrival>),
-    /// Clients, one for each session, that return some time after their release.
+    /// Clients, one for each session, that request a lock again some time after their release.
     Clients(Vec<AlikeClients>),
 }
 
@@ -137,8 +137,7 @@ pub fn predict(
     }
 }
 
-/// The same load at the rate at which it settles, because the request rate of returning clients depends on how quickly
-/// they are served.
+/// The same load at its steady rate, because returning clients request at the rate at which they are served.
 fn settled<'a>(fit: &Fit, trials: &[Observation], case: &'a LoadCase<'a>, seed: u64) -> LoadCase<'a> {
     let rate = match &case.coming {
         Coming::Arrivals(_) => case.rate,
@@ -167,7 +166,7 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
         }
         Coming::Clients(clients) => {
             let acquisitions = (case.rate * (case.to - case.from) / 1e6).ceil() as usize;
-            // Each client has completed a few cycles by then.
+            // Each client completes a few cycles during the warm-up.
             let warm_up = (acquisitions / 50).max(3 * case.sessions);
             let load = Closed { clients, acquisitions: acquisitions.max(1) + warm_up, warm_up };
             closed(locks, load, seed ^ 0x5eed)
@@ -175,8 +174,8 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     }
 }
 
-/// A service that is consistent with the trials. Its mean deviates from the fit as another trial's might, and its shape
-/// is taken from a trial under a similar load.
+/// A service that is consistent with the trials. Its mean deviates from the fit as another trial's might, and
+/// its shape is taken from a trial under a similar load.
 fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut ChaCha8Rng) -> Locks {
     let factor = error(fit, case.rate, rng);
     let near = near(trials, case.rate);
@@ -186,7 +185,7 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     let handoff = Handoff { first: mean, each_more, ..shape(trial) };
     let alone = near.iter().find_map(|one| one.uncontended.as_ref());
     let mut locks = locks(trial, handoff, case, alone);
-    // Conditions that slow down handoffs beyond the conditions of the trial slow down the rest, too.
+    // Whatever slows handoffs down, compared with the trial, also slows the other steps.
     let own = trial.handoff.mean() / fit.mean(trial.waiting, trial.rate).max(1e-9);
     let slower = mean / (fit.mean(1.0, trial.rate) * own).max(1e-9);
     locks.uncontended = locks.uncontended.scaled(slower);
@@ -204,10 +203,9 @@ fn shape(trial: &Observation) -> Handoff {
     Handoff::of(&trial.handoff.narrowed(((all - seconds) / (1.0 + seconds)).max(0.0)))
 }
 
-/// Random factor between the handoff of another trial and the fit: Student's t, because the spread is an estimate.
+/// Random factor between another trial's handoff and the fit: Student's t, for an estimated spread.
 fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
-    // The number of waiters results from the simulation. It is bounded by the measured maximum, because nothing is
-    // predicted beyond.
+    // The number of waiters is unknown before the simulation, so assume the measured maximum.
     let spread = fit.spread_at(fit.range.waiting_to, rate);
     let Ok(student) = StudentT::new(fit.freedom.max(1) as f64) else { return 1.0 };
     let drawn: f64 = student.sample(rng);

@@ -17,7 +17,7 @@ use zklockbench_stats::median;
 /// Largest factor by which the number of locks is increased to spread a load.
 const SPREAD_MOST: usize = 64;
 
-/// What an answer is based on.
+/// Measurements on which an answer is based.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Evidence {
     pub trials: Vec<Observation>,
@@ -32,7 +32,7 @@ impl Evidence {
         self.failures.iter().filter(|failure| failure.hits_servers)
     }
 
-    /// The valid trials, if there are enough; otherwise all of them, which support no verdict. The flag is true for valid trials.
+    /// The valid trials, or all if there are too few. The flag is true if only valid trials are returned.
     pub fn usable(&self) -> (Vec<Observation>, bool) {
         let sound: Vec<Observation> =
             self.trials.iter().filter(|trial| trial.unsound.is_none()).cloned().collect();
@@ -50,7 +50,7 @@ impl Evidence {
 /// The answer for exponentially distributed holds; present if only the mean is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariableHolds {
-    /// Whether the load meets the objective then.
+    /// Whether the load meets the objective with these holds.
     pub verdict: Verdict,
     /// Prediction for these holds.
     pub prediction: Prediction,
@@ -59,7 +59,6 @@ pub struct VariableHolds {
 }
 
 impl VariableHolds {
-    /// Result of a search with varying holds.
     fn of(search: &Search<'_>) -> Self {
         let prediction = search.predict(search.fit, search.load.clone(), search.effort.simulations);
         let demand = Demand::of(&prediction, search.load);
@@ -75,10 +74,9 @@ impl VariableHolds {
 pub struct Answer {
     /// Label of the strategy.
     pub strategy: String,
-    /// `held` if the load meets the objective, `violated` if it misses it, `unknown` if that is inconclusive. With the
-    /// reasons.
+    /// `held` if the load meets the objective, `violated` if it misses it, `unknown` if inconclusive.
     pub verdict: Verdict,
-    /// Prediction; `None` if there is none.
+    /// Prediction; `None` if the load cannot be predicted.
     pub prediction: Option<Prediction>,
     /// The answer if holds vary; `None` if their variation is known, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,21 +88,21 @@ pub struct Answer {
     pub measured: Option<MeasuredLoad>,
     /// Highest rate that meets the objective; `None` if the requested rate misses it, or if it is unknown.
     pub headroom: Option<Headroom>,
-    /// Length of the predicted period in seconds, if the lock is so busy that waits depend on it; `None` if they
-    /// do not. Older versions did not store it.
+    /// Length of the predicted period in seconds, if the lock is so busy that waits depend on it; `None` if
+    /// they do not. Older versions did not store it.
     #[serde(default)]
     pub horizon_s: Option<f64>,
-    /// Wait by rate, in ascending order: from a quarter of the requested rate to where the objective is missed or the
-    /// prediction ends. Empty in files of older versions.
+    /// Waits by ascending rate, from a quarter of the requested rate to the limit of the objective or the
+    /// prediction. Empty in files of older versions.
     #[serde(default)]
     pub curve: Vec<CurvePoint>,
     /// Values of the metric for other service times.
     pub sensitivity: Vec<Sensitivity>,
-    /// Number of locks over which the load would have to be spread; `None` if unknown, or if spreading does not help.
+    /// Number of locks to spread the load over; `None` if unknown, or if spreading does not help.
     pub locks_needed: Option<usize>,
     /// Requests per second to the ensemble.
     pub requests_per_s: Option<f64>,
-    /// Share of the ensemble's capacity for synced writes, two for each acquisition.
+    /// Share of the ensemble's capacity for synced writes that the load uses.
     pub ensemble_utilisation: Option<f64>,
     /// Average number of watches that are set at the same time.
     pub watches: Option<f64>,
@@ -152,12 +150,11 @@ impl Answer {
             answer.missing.push(format!("waits on a quiet host: handoffs of the trials scatter by {spread}"));
         }
         answer.fit = Some(fitted.clone());
-        // Only served requests load the lock.
         let is_bounded = load.is_closed() || load.only_tries();
         let mut beyond = if is_bounded { None } else { fitted.beyond(load.rate()) };
         let search = Search { fit: &fitted, trials, load, objective, effort };
         let predicted = beyond.is_none().then(|| search.predict(&fitted, load.clone(), effort.simulations));
-        // The rate of returning clients, and of tries, is the rate at which they are served.
+        // Returning clients and tries load the lock at the rate at which they are served.
         let got = predicted.as_ref().filter(|_| is_bounded).map(|one| one.throughput.middle);
         beyond = beyond.or_else(|| fitted.beyond(got?));
         let prediction = match (predicted, beyond) {
@@ -203,7 +200,7 @@ impl Answer {
         answer
     }
 
-    /// Whether the prediction misses the objective, although its interval includes it.
+    /// Whether the predicted median misses the objective.
     fn misses(&self, objective: &Objective) -> bool {
         let middle = |prediction| predicted(objective.figure, prediction).map(|one| one.middle);
         self.prediction.as_ref().and_then(middle).is_some_and(|middle| !objective.holds(middle))
@@ -215,8 +212,8 @@ impl Answer {
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
     }
 
-    /// Adds a measurement of the load itself. It decides if the prediction does not, and outweighs a prediction that it
-    /// contradicts. Both must meet the objective, because a load at the limit is not reliable.
+    /// Adds a measurement of the load itself, which decides if the prediction does not. A miss in either of
+    /// them counts, because a load at the limit is not reliable.
     pub fn add_measured(&mut self, measured: MeasuredLoad, objective: &Objective) {
         let said = measured.in_words(objective.figure);
         let decided = match (&self.verdict, &measured.verdict) {
@@ -236,7 +233,7 @@ impl Answer {
             _ => None,
         };
         self.verdict = decided.unwrap_or_else(|| self.verdict.clone());
-        // Trials of busy locks, on which predicted waits are based, need more requests for each acquisition.
+        // Predictions are based on trials of busy locks, which need more requests per acquisition.
         let served = self.prediction.as_ref().map(|prediction| prediction.throughput.middle);
         self.requests_per_s = measured
             .requests_per_acquisition
@@ -281,8 +278,8 @@ impl Answer {
         }
     }
 
-    /// The verdict, restricted to what invalid trials can show. The generator's lag lengthens handoffs, so it cannot
-    /// hide a miss.
+    /// The verdict that invalid trials support: `held` or unknown. The generator's lag lengthens handoffs, so
+    /// it cannot hide a miss.
     fn doubted(&mut self, verdict: Verdict, trials: &[Observation], counts: bool) -> Verdict {
         if counts {
             return verdict;
@@ -310,7 +307,7 @@ impl Answer {
         self.watches = evidence.watches.then_some(prediction.waiting.middle);
         if prediction.pool_runs_out > 0.05 {
             self.missing.push(format!(
-                "how much of the wait is for a session: in {:.0} % of the simulations the clients ran out",
+                "how much of the wait is for a session: in {:.0} % of the simulations, all sessions were in use",
                 100.0 * prediction.pool_runs_out
             ));
         }
@@ -360,7 +357,7 @@ impl Answer {
                 format!("misses the objective: {why}{measured}; over {locks} locks it would meet it")
             }
             (Verdict::Violated(_), _, None) => format!("misses the objective: {why}{measured}"),
-            (Verdict::Unknown(_), ..) => format!("not known: {why}{measured}"),
+            (Verdict::Unknown(_), ..) => format!("unknown: {why}{measured}"),
         }
     }
 }
@@ -375,15 +372,15 @@ struct Demand {
     high: f64,
 }
 
-/// Utilisation from which waits depend on the duration of the load. The time until a queue is steady grows with the inverse
-/// square of the lock's distance from its limit.
+/// Utilisation from which waits depend on the duration of the load. The time until a queue is steady grows
+/// with the inverse square of the lock's spare capacity.
 const DEPENDS_ON_TIME: f64 = 0.95;
-/// Measured utilisation that counts as full: a simulated lock is idle before its first holder.
+/// Simulated utilisation that counts as full, because a simulated lock is idle before its first holder.
 const ALL_OF_THE_TIME: f64 = 0.995;
 
 impl Demand {
-    /// The simulated utilisation never exceeds 1, so the demand beyond the served rate is added. Returning clients
-    /// never request more than they get, and tries do not queue.
+    /// The simulated utilisation never exceeds 1, so it is scaled by the ratio of requested to served rate.
+    /// Returning clients never request more than they get, and tries do not queue.
     fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
         if load.is_closed() || load.only_tries() {
@@ -403,7 +400,7 @@ impl Demand {
         self.middle >= DEPENDS_ON_TIME
     }
 
-    /// Whether the queue grows for as long as the load lasts.
+    /// Whether the queue grows until the load ends.
     fn grows(self) -> bool {
         self.middle >= 1.0
     }
@@ -411,7 +408,7 @@ impl Demand {
     fn verdict(self) -> Verdict {
         if self.low >= 1.0 {
             return Verdict::violated(format!(
-                "{} would have to be busy for {} of the time, so its queue grows for as long as the load lasts",
+                "{} would have to be busy for {} of the time, so its queue grows until the load ends",
                 self.lock,
                 percent(self.middle)
             ));
@@ -434,7 +431,7 @@ fn possible(load: &PlannedLoad) -> Verdict {
     load.impossible().map_or(Verdict::Held, Verdict::violated)
 }
 
-/// Combines the verdicts for constant and for varying holds: the load fits only if it does with both.
+/// Combines the verdicts for constant and for varying holds: the load must meet the objective with both.
 fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
     match (constant, varied) {
         (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {
@@ -458,7 +455,7 @@ pub struct ByServers {
     pub strategy: String,
     /// Whether the load meets the objective.
     pub verdict: Verdict,
-    /// The wait of the objective or, if that is about something else, its 99th percentile, in microseconds.
+    /// Wait in microseconds: the objective's metric or, if that is not a wait, the 99th percentile.
     pub wait: Option<Predicted>,
     /// Highest rate that meets the objective.
     pub headroom: Option<Headroom>,
@@ -466,7 +463,7 @@ pub struct ByServers {
     pub write_us: Option<u64>,
     /// Synced writes per second at saturation.
     pub writes_per_s: Option<f64>,
-    /// Longest time in microseconds without an acquisition after the leader was killed; `None` for a single server.
+    /// Longest outage after the leader was killed, in microseconds; `None` for a single server.
     pub outage_us: Option<u64>,
 }
 

@@ -77,9 +77,10 @@ pub struct FailureCost {
     pub fault: String,
     /// Number of measured failures.
     pub times: usize,
-    /// Longest time without an acquisition of a wanted lock; `None` if it was below 5 ms each time.
+    /// Longest time without an acquisition of a requested lock; `None` if it was below 5 ms each time.
     pub gap: Option<MeasuredRange>,
-    /// Median number of requests that arrived while their lock was interrupted or its queue longer than before.
+    /// Median number of requests that arrived during the interruption or while the queue was longer than
+    /// before.
     pub requests: Option<f64>,
     /// Median number of sessions that ended, without those of crashed clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,8 +98,8 @@ pub struct FailureCost {
     pub drained: Option<MeasuredRange>,
     /// Number of failures after which the queue was still longer at the end of the load.
     pub not_drained: usize,
-    /// Whether the objective was met while the failure lasted, after the interruption, e.g. with one server fewer.
-    /// `None` if the failure does not last, or if there were too few arrivals.
+    /// Whether the objective was met while the failure lasted, after the interruption, e.g. with one server
+    /// fewer. `None` if the failure does not last, or if there were too few arrivals.
     pub meanwhile: Option<Verdict>,
 }
 
@@ -156,7 +157,7 @@ impl FailureCost {
         Some(format!("{} stops every client for {gap}{queue}", self.fault))
     }
 
-    /// Share of a year's requests delayed by one such failure a week, at this rate.
+    /// Share of a year's requests delayed by one failure of this kind a week, at this rate.
     pub fn yearly_share(&self, rate: f64) -> Option<f64> {
         const WEEK_S: f64 = 7.0 * 86_400.0;
         self.requests.map(|requests| requests / (rate * WEEK_S))
@@ -178,7 +179,7 @@ fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict>
         let needed = figure.samples_needed();
         match objective.holds(us as f64) {
             false => Verdict::violated(format!("{figure} was {was}, but must be {}", objective.wanted())),
-            true if at_least => Verdict::unknown("not all were served"),
+            true if at_least => Verdict::unknown("not all requests were served"),
             true if waits.arrivals < needed => Verdict::unknown(format!(
                 "{figure} needs {needed} waits, but {} were measured",
                 waits.arrivals

@@ -16,7 +16,7 @@ use zklockbench_scenario::DISTANCE_NOTE;
 
 pub const RUNS: &str = "runs";
 
-/// A field may be added without a new version.
+/// Fields may be added without a new version.
 pub const FILE: VersionedFile = VersionedFile {
     of: "plan",
     name: "plan.json",
@@ -31,9 +31,9 @@ pub struct PlanFile {
     pub schema_version: u32,
     /// Version of the tool.
     pub tool_version: String,
-    /// Commit that it was built from; `None` outside a checkout.
+    /// Commit of the tool; `None` if built outside a checkout.
     pub tool_commit: Option<String>,
-    /// Start time; a label.
+    /// Start time, for information only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub asked_at: SystemTime,
@@ -70,7 +70,7 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Whether the load is feasible: a strategy is recommended, and every attempt to verify it met the objective.
+    /// Whether the load is feasible: a strategy is recommended, and all verifications met the objective.
     pub fn verdict(&self) -> Verdict {
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
         match &self.recommendation {

@@ -1,4 +1,4 @@
-//! A load for the simulation, with the same arrivals that the generator would draw.
+//! A load for the simulation, with the same arrivals as the generator's.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use zklockbench_stats::queueing::{AlikeClients, Arrival, Empirical, Order};
 /// Number of arrivals in a simulation, and in a trial that verifies a percentile.
 pub const SIMULATED: f64 = 20_000.0;
 
-/// Unevenness from which one lock counts as busier than the others.
+/// Smallest ratio of the busiest lock's demand to the mean demand that counts as uneven.
 pub(super) const UNEVEN: f64 = 1.05;
 
 /// The load of a trial, for a strategy with this order.
@@ -23,12 +23,12 @@ pub struct PlannedLoad {
     spec: TrialSpec,
     order: Order,
     lasts: Duration,
-    /// Only the mean of the holds is known.
+    /// Whether only the mean of the holds is known.
     knows_mean_only: bool,
 }
 
 impl PlannedLoad {
-    /// The load of an open or closed trial that ends by the clock; `None` for any other.
+    /// The load of an open or closed trial with a fixed duration; `None` for other trials.
     pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
         let Stop::After(lasts) = spec.stop else { return None };
         if spec.load == zklockbench_scenario::Load::Batch {
@@ -37,7 +37,6 @@ impl PlannedLoad {
         Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false }.in_order(order))
     }
 
-    /// The same load, with only the mean of its holds known.
     pub fn knowing_mean_only(self) -> Self {
         Self { knows_mean_only: true, ..self }
     }
@@ -51,7 +50,7 @@ impl PlannedLoad {
         })
     }
 
-    /// The same load in the order of a lock's queue, if its requests queue.
+    /// The same load with this order of the lock's queue, unless its requests do not queue.
     pub fn in_order(self, order: Order) -> Self {
         let order = if self.only_tries() { Order::Tries } else { order };
         Self { order, ..self }
@@ -157,12 +156,12 @@ impl PlannedLoad {
         if mean <= most { holds } else { holds.scaled(most.as_secs_f64() / mean.as_secs_f64()) }
     }
 
-    /// Number of locks held at any time on average, without handoffs; `None` for a closed load.
+    /// Average number of locks held at a time, without handoffs; `None` for a closed load.
     pub fn held(&self) -> Option<f64> {
         (!self.is_closed()).then(|| self.rate() * self.spec.mean_hold().as_secs_f64())
     }
 
-    /// Why holds alone exceed the capacity, however fast the lock; `None` if they do not.
+    /// Why holds alone exceed the capacity, even of an instant lock; `None` if they do not.
     pub fn impossible(&self) -> Option<String> {
         let held = self.held()?;
         let busiest = held * self.unevenness() / self.locks() as f64;
@@ -199,8 +198,7 @@ impl PlannedLoad {
         }
     }
 
-    /// Calls `then` with the load in the form that the model takes. Arrivals are the trial's own, or different ones for
-    /// each simulation.
+    /// Calls `then` with the model's input: the trial's own arrivals, or different ones for each seed.
     pub fn with_case<T>(&self, is_its_own: bool, then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
         let warm_up = self.spec.warm_up;
         let whole = warm_up + self.lasts;

@@ -1,7 +1,7 @@
 //! Whether a trial of the planned load itself met the objective, and the cost of a lock per request.
 //!
-//! Waits count from the intended start, so a late load generator only lengthens them: waits that meet the objective prove it,
-//! however late the generator was. Waits that miss it prove nothing if the generator's own delay may be the cause.
+//! Waits count from the intended start, so a late load generator only lengthens them. Waits that meet the
+//! objective are conclusive; longer waits are not, if the generator's own delay may be the cause.
 
 use std::path::PathBuf;
 
@@ -98,7 +98,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// `share` is the question's part of the trial's rate, for the throughput. `None` if no wait was measured.
+    /// `share` scales the trial's throughput to the question's rate. `None` if no wait was measured.
     pub fn by(trial: &Trial, objective: &Objective, share: f64) -> Option<Self> {
         let waits = trial.survival(Measure::Wait)?;
         let figure = objective.figure;
@@ -106,7 +106,7 @@ impl Shown {
         let (value, at_least) = match trial.reading(figure) {
             Ok(reading) if is_throughput => (reading.value * share, reading.at_least),
             Ok(reading) => (reading.value, reading.at_least),
-            // A queue that grew would continue to grow.
+            // The queue grew, so the value so far is a lower bound.
             Err(_) => (so_far(figure, &waits)?, true),
         };
         let shown = Self { value, at_least, waits: waits.count(), verdict: Verdict::Held };
@@ -160,7 +160,7 @@ fn late_us(trial: &Trial) -> f64 {
     lateness as f64
 }
 
-/// Value of a wait's metric so far, where the queue grows.
+/// Value of a wait's metric so far, for a growing queue.
 fn so_far(figure: Figure, waits: &Survival) -> Option<f64> {
     match figure {
         Figure::Latency(Measure::Wait, Statistic::Percentile(at)) => {
@@ -178,7 +178,7 @@ fn beyond(objective: &Objective, waits: &Survival) -> Option<u64> {
     Some((share * waits.count() as f64).round() as u64)
 }
 
-/// Whether a percentile meets its limit, given the number of waits beyond it; `None` if chance may explain either.
+/// Whether a percentile meets its limit, given the number of waits beyond it; `None` if inconclusive.
 fn decided_by_few(figure: Figure, beyond: u64, waits: u64) -> Option<bool> {
     let Figure::Latency(_, Statistic::Percentile(at)) = figure else { return None };
     let allowed = Binomial::new(1.0 - f64::from(at) / 100_000.0, waits).ok()?;

@@ -1,5 +1,4 @@
-//! Plans whether a lock can carry a load: the question, an answer for each strategy with its evidence, and the
-//! verification of that answer.
+//! Capacity planning: the question, an answer for each strategy, and the verification of that answer.
 
 mod answer;
 mod failure;

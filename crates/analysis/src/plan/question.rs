@@ -35,12 +35,12 @@ pub struct Question {
     /// Popularity of the locks, in the TOML of a scenario; `None` if it is uniform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub popularity: Option<String>,
-    /// Think time between a release and the next request, in the TOML of a scenario: the load consists of clients
-    /// that return. `None` if it consists of arrivals.
+    /// Think time of returning clients between a release and the next request, in the TOML of a scenario.
+    /// `None` if the load consists of arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<String>,
-    /// Time added to every round trip between clients and servers; `None` if none is added, and in files of older
-    /// versions.
+    /// Time added to every round trip between clients and servers; `None` if none is added, and in files of
+    /// older versions.
     #[serde(rename = "round_trip_us", with = "as_us_if_any", default)]
     #[schemars(with = "Option<u64>")]
     pub round_trip: Option<Duration>,
@@ -53,7 +53,7 @@ pub struct Question {
     )]
     #[schemars(with = "Option<u64>")]
     pub session_timeout: Option<Duration>,
-    /// Text of the scenario that defines the load, if one does; the fields above then only summarise it.
+    /// Text of the scenario that defines the load, if any; the fields above then only summarise it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
     /// Whether a request that finds its lock taken gives up at once. False in older versions.
@@ -63,8 +63,8 @@ pub struct Question {
     pub objective: Objective,
 }
 
-/// Largest share of time for which locks are held when tries are measured, so that measurements, whose requests wait,
-/// do not overload them.
+/// Largest utilisation of locks when a load of tries is measured. Measured requests wait instead of giving
+/// up, so a higher load would overload the locks.
 const TRIES_HOLD: f64 = 0.6;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,18 +101,15 @@ impl Question {
     /// Rejects a question without clients or locks, before anything is measured.
     pub fn check(&self) -> Result<(), String> {
         if self.objective.figure == WON_SHARE.figure() && !self.only_tries {
-            return Err(
-                "won_share needs tries: ask for it with --from-scenario and acquire_timeout = \"0s\""
-                    .to_owned(),
-            );
+            return Err("won_share needs tries: use --from-scenario with acquire_timeout = \"0s\"".to_owned());
         }
         match self.clients.min(self.locks) {
-            0 => Err("--clients and --locks are at least 1".to_owned()),
+            0 => Err("--clients and --locks must be at least 1".to_owned()),
             _ => Ok(()),
         }
     }
 
-    /// The load that shows this question's lock in service: many handoffs, with holds no longer than these.
+    /// A Poisson load with these holds, for measuring many handoffs.
     pub fn in_service(&self, holds: &Distribution) -> Self {
         Self {
             hold: holds.mean(),
@@ -125,7 +122,7 @@ impl Question {
         }
     }
 
-    /// The same load on each of several groups of locks: every lock has the same load, the ensemble `copies` times as much.
+    /// The same load on `copies` times as many locks, so that only the load on the ensemble differs.
     pub fn copies(&self, copies: f64) -> QuestionLoad {
         let locks = ((self.locks as f64 * copies).round() as usize).max(1);
         let copies = locks as f64 / self.locks as f64;
@@ -140,8 +137,7 @@ impl Question {
         }
     }
 
-    /// Rate at which the load is measured: the question's rate, unless tries would overload locks that make others
-    /// wait.
+    /// Rate at which the load is measured; limited for tries, because the measured requests wait.
     fn measured_rate(&self) -> f64 {
         let most = TRIES_HOLD * self.locks as f64 / self.hold.as_secs_f64().max(1e-6);
         if self.only_tries { self.rate.min(most) } else { self.rate }
@@ -179,7 +175,7 @@ impl Question {
 
     pub fn describe(&self) -> String {
         let coming = match (&self.think, &self.scenario) {
-            (Some(think), _) => format!("that come back after {}", shown(think.trim_matches('"'), 60)),
+            (Some(think), _) => format!("that return after {}", shown(think.trim_matches('"'), 60)),
             (None, None) => {
                 let arrivals = self.arrivals.trim_matches('"');
                 format!("with {} lock requests a second ({arrivals} arrivals)", number(self.rate))
@@ -227,7 +223,7 @@ fn told(popularity: &str) -> String {
     shown(&words, 60)
 }
 
-/// Maximum number of sessions in a trial of several copies, unless the question itself has more.
+/// Maximum number of sessions in a trial of several copies, unless the question has more.
 const CLIENTS_MOST: usize = 200;
 
 /// Parses a rate such as `50/s` or `3000/min`.
@@ -273,8 +269,8 @@ pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
     reader(figure).map(|read| read(prediction))
 }
 
-/// Whether a prediction meets the objective: held if its whole interval does, violated if no part of it does, otherwise
-/// unknown.
+/// Whether a prediction meets the objective: held if its whole interval does, violated if no part of it does,
+/// otherwise unknown.
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let Objective { figure, limit, .. } = objective;
     let Some(interval) = predicted(*figure, prediction) else {
@@ -289,7 +285,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     }
 }
 
-/// The wait in a curve over the rate: the objective's; if the objective is not about a wait, the 99th percentile.
+/// The wait shown in curves: the objective's metric or, if that is not a wait, the 99th percentile.
 pub fn wait_of(objective: &Objective) -> Figure {
     match objective.figure {
         figure @ Figure::Latency(Measure::Wait, _) => figure,

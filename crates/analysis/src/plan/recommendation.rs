@@ -38,15 +38,15 @@ pub enum Because {
     MostRoom,
     /// Others have equal headroom, but send more requests.
     FewestRequests,
-    /// Others have equal headroom and send as many requests; the first of these by name is chosen.
+    /// Others have equal headroom and send as many requests; the first strategy by name is chosen.
     FirstOf(Vec<String>),
 }
 
-/// The strategy to take; `None` if none meets the objective. Among those with the most proven headroom, it is the one
-/// with the fewest requests, and then the first by name, so that noise does not decide.
+/// The strategy to recommend; `None` if none meets the objective. Among the strategies with the most proven
+/// headroom, the fewest requests decide, and then the name, so that noise does not.
 pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
-    // The proven maximum rate, not the probable one.
+    // Compare proven maximum rates, not probable ones.
     let room = |answer: &Answer| {
         let proven = answer.headroom.and_then(|room| Some(room.low? * room.factor / room.rate));
         proven.unwrap_or(1.0)
@@ -74,8 +74,8 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// The answer whose load is measured next: the recommended lock's. Otherwise, the most promising of the inconclusive
-/// answers, or of all answers if none is inconclusive. `None` if a measurement has decided.
+/// Index of the answer to measure next: the recommended strategy's. Otherwise, the most promising of the
+/// inconclusive answers, or of all answers if none is inconclusive. `None` if a measurement has decided.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
         let at = answers.iter().position(|answer| answer.strategy == strategy)?;
@@ -88,7 +88,7 @@ pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     undecided.or_else(|| most_promising(answers, objective).filter(|_| !is_proved))
 }
 
-/// The answer closest to the objective.
+/// Index of the answer closest to the objective.
 pub fn most_promising(answers: &[Answer], objective: &Objective) -> Option<usize> {
     promising(answers, objective, |_| true)
 }
@@ -141,7 +141,7 @@ impl Recommendation {
 const RATES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 /// Multiples of the number of clients.
 const CLIENTS: [f64; 3] = [0.25, 1.0, 4.0];
-/// Arrivals simulated for a cell, enough for a rough wait.
+/// Number of simulated arrivals for a cell, enough for a rough wait.
 const ARRIVALS: f64 = 4_000.0;
 /// Largest factor by which the number of locks is increased to spread a load.
 const SPREAD_MOST: usize = 16;
@@ -161,14 +161,14 @@ pub struct MapCell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MapChoice {
-    /// The strategy and its number of locks. Among the strategies that meet the objective with the fewest locks, this
-    /// one has the shortest wait.
+    /// The strategy and its number of locks. Among the strategies that meet the objective with the fewest
+    /// locks, this one has the shortest wait.
     Lock {
         /// Label of the strategy.
         strategy: String,
         /// Smallest number of locks that meets the objective.
         locks: usize,
-        /// Approximate wait of the objective in microseconds; if the objective is not about a wait, the 99th
+        /// Approximate wait in microseconds: the objective's metric if it is a wait, else the 99th
         /// percentile.
         wait_us: f64,
     },
@@ -186,8 +186,8 @@ struct Candidate<'a> {
     load: &'a PlannedLoad,
 }
 
-/// The best choice at other rates and numbers of clients, from the same measurements, ordered by rate and then by clients. It
-/// supports a decision before the load is known exactly.
+/// The best choice at other rates and numbers of clients, ordered by rate and then by clients. It supports a
+/// decision before the load is known exactly.
 pub fn map<'a>(
     answers: impl Iterator<Item = (&'a Answer, &'a PlannedLoad, &'a Evidence)>,
     objective: &Objective,

@@ -1,4 +1,4 @@
-//! Predictions for other rates, numbers of locks and service times, and the limit at which the objective is missed.
+//! Predictions for other rates, numbers of locks and service times, and the limit of the objective.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,9 @@ use zklockbench_core::verdict::Verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Arrivals in a simulation, as many as in the trial whose variation the interval covers.
+    /// Number of arrivals in a simulation, the same as in the trial whose variation the interval covers.
     pub arrivals: f64,
-    /// Simulations for an interval.
+    /// Number of simulations for an interval.
     pub simulations: usize,
     /// Number of simulations for each further rate of the curve or of the search for the limit.
     pub for_curve: usize,
@@ -27,8 +27,8 @@ impl Effort {
     }
 }
 
-/// Smallest number of simulations whose minimum and maximum are the ends of a 90 % interval: another value lies outside
-/// once in ten times.
+/// Smallest number of simulations whose minimum and maximum are the ends of a 90 % interval: another value
+/// lies outside with a probability of 10 %.
 const ENDS: usize = 19;
 /// Number of simulations if only the median is needed.
 const FEW: usize = 5;
@@ -47,21 +47,21 @@ pub struct Headroom {
     /// Number of clients, if the load consists of returning clients; `None` for arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<usize>,
-    /// Arrivals per second. For returning clients, the rate of that many clients with a lock that takes no time.
+    /// Arrivals per second. For returning clients, their rate with a lock that takes no time.
     pub rate: f64,
     /// Multiple of the planned rate.
     pub factor: f64,
-    /// Whether the limit may be higher, because nothing was measured beyond.
+    /// Whether the limit may be higher, because nothing was measured beyond it.
     pub at_least: bool,
     /// Highest rate at which the whole 90 % interval meets the objective. `None` if no rate does.
     #[serde(default)]
     pub low: Option<f64>,
-    /// Lowest rate at which no part of the interval meets the objective. `None` if the measurements do not reach it.
+    /// Lowest rate at which the whole 90 % interval misses the objective; `None` if beyond the measurements.
     #[serde(default)]
     pub high: Option<f64>,
 }
 
-/// Predicted wait at a rate: the objective's; if the objective is not about a wait, the 99th percentile.
+/// Predicted wait at a rate: the objective's metric or, if that is not a wait, the 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// Arrivals per second.
@@ -126,7 +126,7 @@ impl Search<'_> {
         }
     }
 
-    /// Unknown if queues are longer than any measured queue and handoffs grow with the queue.
+    /// Unknown if handoffs grow with the queue, and the queue is much longer than any measured one.
     pub fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
         let waiting = 1.0 + at_the_busiest(prediction, load.locks(), load.unevenness());
         if !self.fit.guesses_queue(waiting) {
@@ -160,8 +160,7 @@ impl Search<'_> {
         (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 
-    /// Predicted waits from rates below the planned one up to the limit of the objective, with points closer together
-    /// where waits rise faster.
+    /// Predicted waits for rates up to the objective's limit, denser where waits rise faster.
     pub fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
         let rate = self.load.rate();
         let point = |factor: f64, prediction: &Prediction| {
@@ -192,7 +191,7 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
-    /// Headroom up to the limit of the objective. The error names the limit if it is below the planned rate.
+    /// Headroom up to the limit of the objective. Fails if the limit is below the planned rate.
     pub fn room(&self) -> Result<Headroom, String> {
         if self.holds(self.load.clone(), By::Middle) {
             return Ok(self.headroom());
@@ -274,7 +273,7 @@ impl Search<'_> {
         }
     }
 
-    /// Fewest locks that meet the objective, more than planned.
+    /// Fewest locks above the planned number that meet the objective.
     pub fn spread_over(&self, most: usize) -> Option<usize> {
         let asked = self.load.locks();
         let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
@@ -296,8 +295,8 @@ impl Search<'_> {
     }
 }
 
-/// Number of waiters at the busiest lock, whose demand is `uneven` times the mean. It assumes a single-server queue and
-/// an equal load on the other locks; if their load were uneven, too, it would be lower.
+/// Number of waiters at the busiest lock, whose demand is `uneven` times the mean. The estimate assumes
+/// single-server queues and an equal load on the other locks; uneven load among them would lower it.
 fn at_the_busiest(prediction: &Prediction, locks: usize, uneven: f64) -> f64 {
     let (all, locks) = (prediction.waiting.middle, locks as f64);
     if locks <= 1.0 {

@@ -18,10 +18,10 @@ use zklockbench_stats::queueing::SimulationOutcome;
 const SIMULATIONS: usize = 60;
 /// Number of simulations with the verifying trial's own service.
 const AGAIN: u64 = 5;
-/// Largest deviation of these simulations from the measurement, as a share.
+/// Largest tolerated deviation of these simulations from the measurement, as a share.
 const WITHIN: f64 = 0.15;
-/// Largest deviation of waits around a failure from their prediction, because elections sometimes take half as long
-/// again.
+/// Largest tolerated deviation of waits around a failure from their prediction. It is large, because
+/// elections sometimes take half as long again.
 const FAILURES_WITHIN: f64 = 0.3;
 
 /// One metric, predicted and measured; waits are in microseconds.
@@ -29,7 +29,7 @@ const FAILURES_WITHIN: f64 = 0.3;
 pub struct Checked {
     /// Name of the metric.
     pub figure: String,
-    /// The prediction for the verifying load, with the trial's own error.
+    /// Prediction for the verifying load.
     pub predicted: Predicted,
     /// Measured value.
     pub measured: f64,
@@ -60,7 +60,7 @@ pub struct CheckedFailure {
 }
 
 impl CheckedFailure {
-    /// Compares the predicted and measured costs of each kind of failure, where both are known.
+    /// Compares the predicted and measured costs of each kind of failure, if both are known.
     pub fn of_each(predicted: &[FailureCost], again: &[FailureCost]) -> Vec<Self> {
         let compared = |seen: &FailureCost| {
             let predicted = predicted.iter().find(|one| one.fault == seen.fault)?.wait_p99?;
@@ -96,14 +96,14 @@ pub struct Verification {
     /// Repeated failures. Empty if there were none, and in plans of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<CheckedFailure>,
-    /// Whether the measured value meets the objective, whatever it is based on.
+    /// Whether the measured value meets the objective, even if the trial is invalid.
     pub held: bool,
-    /// Whether the objective's metric agrees with its prediction: inside the interval, or on the same side of the limit. Older
-    /// versions did not compare them.
+    /// Whether the objective's metric agrees with its prediction: inside the interval, or on the same side of
+    /// the limit. Older versions did not compare them.
     #[serde(default)]
     pub agrees: Option<bool>,
-    /// Verdict; `unknown` if the trial shows neither that the objective is met nor that it is missed. `None` in plans
-    /// of older versions.
+    /// Verdict; `unknown` if the trial shows neither that the objective is met nor that it is missed. `None`
+    /// in plans of older versions.
     #[serde(default)]
     pub verdict: Option<Verdict>,
     /// Caveats.
@@ -136,7 +136,6 @@ pub struct Attempt<'a> {
     pub fitted: &'a [Observation],
 }
 
-/// Compares a trial with the prediction for its load.
 pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Verification, String> {
     let Attempt { run, trial, load, fit, fitted } = attempt;
     let observed = Observation::or_with(fitted.first(), &run.display().to_string(), trial)?;
@@ -146,7 +145,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let waits = trial.latencies().get(&Measure::Wait).copied().ok_or("no wait was measured")?;
     let measured = |figure: Figure, fallback: f64| match trial.reading(figure) {
         Ok(reading) => (reading.value, reading.at_least),
-        // A queue that grew would continue to grow.
+        // The queue grew, so the value so far is a lower bound.
         Err(_) => (fallback, figure != THROUGHPUT.figure()),
     };
     let mean =
@@ -188,7 +187,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let expected = expected.map(|all| if is_throughput { all.times(share) } else { all });
     let agrees =
         expected.map(|expected| expected.contains(shown.value) || objective.holds(expected.middle) == held);
-    // Waits that meet the objective prove it, however late the generator was.
+    // A late generator only lengthens waits, so waits that meet the objective remain valid.
     if agrees != Some(true) || matches!(shown.verdict, Verdict::Unknown(_)) {
         notes.extend(trial.unsound().map(|why| format!("the trial is {why}")));
     }

@@ -1,6 +1,6 @@
 //! `sweep.json`: the variable, progress and findings of a sweep; `sweep.csv`: its points as rows.
 //!
-//! Both are rewritten after every run and replaced atomically, so that a killed sweep leaves all finished runs.
+//! Both files are replaced atomically after every run, so a killed sweep keeps all finished runs.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ use zklockbench_stats::Interval;
 const CSV: &str = "sweep.csv";
 pub const POINTS: &str = "points";
 
-/// A field may be added without a new version.
+/// Fields may be added without a new version.
 pub const FILE: VersionedFile = VersionedFile {
     of: "sweep",
     name: "sweep.json",
@@ -117,17 +117,17 @@ pub struct SweepFile {
     pub host: HostInfo,
     /// Ensembles of the runs, in order.
     pub ensembles: Vec<EnsembleInfo>,
-    /// Start time; a label.
+    /// Start time, for information only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub started_at: SystemTime,
-    /// Time of writing; a label.
+    /// Time of writing, for information only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub written_at: SystemTime,
     /// How the sweep ended.
     pub ending: Ending,
-    /// Cause, if it was cut short.
+    /// Cause, if the sweep was cut short.
     pub why: Option<String>,
     /// Findings for each strategy.
     pub findings: Vec<Finding>,
@@ -142,7 +142,7 @@ impl SweepFile {
     pub fn judged(&self) -> Verdict {
         let any = |state| self.samples.iter().any(|sample| sample.state == state);
         match self.ending {
-            _ if any(State::Violated) => Verdict::violated("a lock broke its promise at a point"),
+            _ if any(State::Violated) => Verdict::violated("a lock violated a guarantee at a point"),
             Ending::NotCovered => Verdict::unknown("time ran out before the range was covered"),
             _ if !any(State::Sound) => Verdict::unknown("no point is valid"),
             _ => Verdict::Held,
@@ -184,7 +184,7 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     (!positive).then(|| "a point has a value that is not positive".to_owned())
 }
 
-/// Writes a row for each point: its values, intervals, decision and state. An empty cell was not measured.
+/// Writes a row for each point; cells without a measurement are empty.
 fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let figures = ["throughput_per_s", "wait_p50_us", "wait_p99_us"];

@@ -55,7 +55,7 @@ pub enum Collapse {
         /// Description of the breakdown.
         why: String,
     },
-    /// No collapse up to that value.
+    /// No collapse up to `up_to`.
     NotFound {
         /// Largest value with a valid point; `None` if there is none.
         up_to: Option<f64>,
@@ -76,7 +76,6 @@ pub struct Finding {
     pub collapse: Collapse,
 }
 
-/// Findings from these samples.
 pub fn find(ask: &Ask, samples: &[Sample]) -> Vec<Finding> {
     let found = |series: Series| Finding {
         objective: ask.objective.as_ref().map(|_| edge(&series)),
@@ -120,7 +119,7 @@ fn edge(series: &Series) -> Edge {
                 Edge::Between { kept, missed, undecided }
             };
             if least_missed > *least_kept {
-                // The first miss is the limit, even if a higher value meets the objective by luck.
+                // The first miss is the limit, even if a higher value meets the objective by chance.
                 let below = kept.iter().copied().filter(|x| *x < least_missed).fold(*least_kept, f64::max);
                 between(below, least_missed)
             } else if most_missed < *most_kept {

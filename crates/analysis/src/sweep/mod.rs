@@ -1,7 +1,7 @@
-//! Sweep: a scenario over a range of one or two variables, with the most measurements around the limit of an objective.
+//! Sweep: a scenario over a range of one or two variables, refined around the limit of an objective.
 //!
-//! This part starts nothing. It defines the variables, chooses the next point, derives the findings (the objective's limit and
-//! the collapse), and defines the resulting file. `cli` runs the points.
+//! This module runs nothing. It defines the variables, chooses the next point, derives the findings (the
+//! objective's limit and the collapse), and defines the resulting files. `cli` runs the points.
 
 mod file;
 mod findings;

@@ -1,6 +1,6 @@
-//! Choice of the next point: first the whole range for all strategies, then the most informative one.
+//! Choice of the next point: first the whole range for all strategies, then the most informative point.
 //!
-//! The same samples always give the same step, so that an interrupted sweep continues exactly where it stopped.
+//! The same samples always give the same step, so an interrupted sweep continues where it stopped.
 
 use super::file::Ending;
 use super::over::Over;
@@ -13,7 +13,7 @@ use zklockbench_stats::Interval;
 pub struct Ask {
     pub over: Over,
     pub grid: Vec<f64>,
-    /// Values of the second variable; a single `None` if there is none.
+    /// Values of the second variable; a single `None` if there is no second variable.
     pub beside: Vec<Option<f64>>,
     pub strategies: Vec<String>,
     pub objective: Option<Objective>,
@@ -56,18 +56,17 @@ pub struct Step {
 
 /// Ratio up to which neighbouring values around the objective's limit are close enough.
 const NEAR_EDGE: f64 = 1.1;
-/// The same ratio around the collapse.
+/// The same ratio around the collapse, or next to an inconclusive value.
 const NEAR: f64 = 1.35;
 
-/// The next step for these samples. `cost` estimates the seconds that a step takes, and `left` is the remaining time.
-/// The error is the ending of a sweep without another step.
+/// The next step. `cost` estimates the duration of a step, and `left` is the remaining time, both in seconds.
+/// If no step remains, the error is how the sweep ends.
 pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Result<Step, Ending> {
     let all = ask.series(samples);
     let wanted: Vec<(&Series, Vec<Wish>)> = all.iter().map(|series| (series, wishes(ask, series))).collect();
     let mut each: Vec<(Wish, Option<f64>)> =
         wanted.iter().flat_map(|(series, wishes)| wishes.iter().map(|wish| (*wish, series.beside))).collect();
-    // The most important wish comes first. Equally important wishes are ordered by series, so that servers rarely
-    // change, and then from the lowest value up.
+    // Sort by importance, then by series, so that servers rarely change, then by repetitions and value.
     each.sort_by(|(one, beside_one), (other, beside_other)| {
         let beside = |beside: Option<f64>| beside.unwrap_or(0.0);
         let by_series = beside(*beside_one).total_cmp(&beside(*beside_other));
@@ -110,7 +109,7 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
     let wish = |x: f64, why| Wish { x, why, repetitions: series.at(x).map_or(0, |point| point.repetitions) };
     let is_burden = ask.over.variable.is_burden();
     let last = series.last().filter(|_| is_burden);
-    // A breakdown is repeated before any higher value is measured.
+    // Repeat a breakdown before measuring any higher value.
     let doubtful =
         series.points.iter().find(|point| point.sound == 0 && point.repetitions < point.asked_at_least());
     if let Some(point) = doubtful.filter(|_| is_burden) {
@@ -139,8 +138,8 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
 
 type Placed<'a> = &'a dyn Fn(f64, f64, f64) -> Option<f64>;
 
-/// Next value around the limit of the objective: a repetition of an inconclusive value, else a value in between, else a
-/// repetition of a point with too few repetitions.
+/// Next value around the limit of the objective: a repetition of an inconclusive value, else a value in
+/// between, else a repetition of a point with too few repetitions.
 fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let leaning: Vec<(&Point, Decision)> =
         series.points.iter().filter_map(|point| Some((point, point.leaning?))).collect();

@@ -66,7 +66,7 @@ impl Variable {
         }
     }
 
-    /// The nearest permitted value: a whole number, or one with three significant digits.
+    /// The nearest permitted value: a whole number, or a number with three significant digits.
     pub fn round(self, value: f64) -> f64 {
         let digits = if self.is_whole() { 0 } else { 2 - value.log10().floor() as i32 };
         let factor = 10_f64.powi(digits);
@@ -205,7 +205,7 @@ impl FromStr for Over {
                     ));
                 }
                 if variable == Variable::Servers {
-                    return Err("servers come in 1, 3 and 5: list them, servers=1,3,5".into());
+                    return Err("servers cannot be a range; list them: servers=1,3,5".into());
                 }
                 Values::Range { from, to }
             }

@@ -36,7 +36,7 @@ worded! {
         Unstable = "queue grew",
         /// The trial did not end, nothing was acquired, or sessions were lost.
         Failed = "failed",
-        /// Two contenders held the lock at once, or another promise was broken.
+        /// Two contenders held the lock at once, or another guarantee was violated.
         Violated = "VIOLATED",
     }
 }
@@ -59,7 +59,7 @@ pub struct Sample {
     pub at: At,
     /// Whether the repetition is valid.
     pub state: State,
-    /// Reason if it is not.
+    /// Reason, if the repetition is not valid.
     pub why: Option<String>,
     /// Acquisitions per second.
     pub throughput: Option<f64>,
@@ -67,7 +67,7 @@ pub struct Sample {
     pub wait_p50: Option<Reading>,
     /// 99th percentile of the wait in microseconds.
     pub wait_p99: Option<Reading>,
-    /// Metric of the objective, if there is an objective.
+    /// Metric of the objective; `None` without an objective.
     pub objective: Option<Reading>,
     /// Session timeout that the servers granted, in microseconds; 0 in files of older versions.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub struct Sample {
 
 /// Longest text taken from a file.
 const WHY: usize = 300;
-/// Share of lost sessions from which the ensemble failed to serve the load.
+/// Share of lost sessions above which the ensemble failed to serve the load.
 const SESSIONS_LOST: f64 = 0.1;
 
 pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) -> Vec<Sample> {
@@ -130,7 +130,7 @@ fn state(trial: &Trial) -> (State, Option<String>) {
 
 pub(super) const AT_LEAST: usize = 2;
 pub(super) const AT_MOST: usize = 5;
-/// Coverage of an interval that decides. It is wrongly on one side of the limit with a probability of at most half the rest: 5 %.
+/// Minimum coverage of a deciding interval, which is on the wrong side of the limit in at most 5 %.
 const DECIDES: f64 = 0.9;
 
 worded! {
@@ -158,7 +158,7 @@ pub struct Point {
     pub sound: usize,
     /// Most frequent state.
     pub state: State,
-    /// Reason why the first invalid repetition is invalid.
+    /// Reason for the first invalid repetition.
     pub why: Option<String>,
     /// Acquisitions per second.
     pub throughput: Option<Interval>,
@@ -174,7 +174,7 @@ pub struct Point {
     pub objective: Option<Interval>,
     /// Whether the point meets the objective; `None` without an objective.
     pub decision: Option<Decision>,
-    /// Side of the limit on which all repetitions so far are, however few; it determines where to measure next.
+    /// Side of the limit of all repetitions so far, however few. It guides the choice of the next point.
     #[serde(default)]
     pub leaning: Option<Decision>,
     /// Whether even the maximum number of repetitions would give too few samples to show that the objective's
@@ -194,8 +194,8 @@ impl Point {
         self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
     }
 
-    /// Whether higher values would show nothing new, because the lock broke down or the generator could not keep up.
-    /// The latter may be noise, so it is repeated once.
+    /// Whether higher values would show nothing new, because the lock broke down or the generator could not
+    /// keep up. A slow generator may be noise, so that point is repeated once.
     pub(super) fn is_last(&self) -> bool {
         self.sound == 0 && self.repetitions >= self.asked_at_least()
     }
@@ -246,8 +246,7 @@ impl Series {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
 
-    /// Lowest value above which nothing can be learned. Another program may cause a generator to fall behind, so this
-    /// takes two such values in a row.
+    /// Lowest value above which nothing can be learned: `is_dead` holds, or `is_last` twice in a row.
     pub(super) fn last(&self) -> Option<f64> {
         let mut below = false;
         let ends = |point: &&Point| {
@@ -271,7 +270,7 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
     };
     let counting = sound(group).count();
     let first_unsound = group.iter().find(|sample| sample.state != State::Sound);
-    // A single violation decides; otherwise the majority does.
+    // A single violation decides the state; otherwise, the majority does.
     let violated = group.iter().find(|sample| sample.state == State::Violated);
     let state = match (violated, first_unsound) {
         (Some(violated), _) => violated.state,
@@ -322,7 +321,7 @@ fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     }
 }
 
-/// Whether `times` as many repetitions would give enough samples to show that a percentile is small.
+/// Whether `times` as many repetitions would give enough samples for the percentile.
 fn has_samples(figure: Figure, readings: &[Reading], times: f64) -> bool {
     let Figure::Latency(_, statistic) = figure else { return true };
     let all: u64 = readings.iter().filter_map(|reading| reading.samples).sum();
@@ -334,10 +333,10 @@ fn has_samples(figure: Figure, readings: &[Reading], times: f64) -> bool {
 pub struct FailureSample {
     /// The fault, as written in a scenario.
     pub fault: String,
-    /// Longest time without an acquisition of a wanted lock, in microseconds; 0 if it was below 5 ms. `None` if the
-    /// fault had no visible effect, or fired while an earlier one still blocked a lock.
+    /// Longest time without an acquisition of a requested lock, in microseconds; 0 if below 5 ms. `None` if
+    /// the fault had no visible effect, or fired while an earlier one still blocked a lock.
     pub gap_us: Option<u64>,
-    /// Number of sessions that it ended; `None` in the same cases.
+    /// Number of sessions that the fault ended; `None` in the same cases.
     pub sessions_lost: Option<u64>,
 }
 
@@ -348,11 +347,11 @@ pub struct FailurePoint {
     pub fault: String,
     /// Number of faults with a visible effect.
     pub times: usize,
-    /// Longest time without an acquisition of a wanted lock.
+    /// Longest time without an acquisition of a requested lock.
     pub gap: Option<MeasuredRange>,
-    /// Smallest number of sessions that it ended.
+    /// Smallest number of sessions that the fault ended.
     pub sessions_lost_least: Option<u64>,
-    /// Largest number of sessions that it ended.
+    /// Largest number of sessions that the fault ended.
     pub sessions_lost_most: Option<u64>,
 }
 
@@ -372,7 +371,7 @@ fn failure_samples(faults: &[FaultRecord]) -> Vec<FailureSample> {
     faults.iter().map(sample).collect()
 }
 
-/// The effects over valid repetitions. A growing queue does not affect them.
+/// Effects over the repetitions that are valid or whose queue grew, which does not affect failures.
 fn failure_points(group: &[&Sample]) -> Vec<FailurePoint> {
     let counting = group.iter().filter(|sample| matches!(sample.state, State::Sound | State::Unstable));
     let all = counting.flat_map(|sample| &sample.failures).map(|one| (one.fault.as_str(), one));

@@ -1,5 +1,5 @@
-//! Reactions of a lock to events that can hit a contender: the table under each card. A test compares it with
-//! observed behaviour.
+//! Reactions of a lock to events that can hit a contender: the table under each card. A test compares the
+//! table with observed behaviour.
 
 use crate::worded;
 
@@ -29,38 +29,38 @@ impl Event {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::CreateReplyLost => {
-                "The request that creates its node is executed, but the connection breaks before the reply \
+                "The create of the contender's node is executed, but the connection breaks before the reply \
                  arrives."
             }
-            Self::CreateRequestLost => "The connection breaks before that request reaches the server.",
+            Self::CreateRequestLost => "The connection breaks before the create reaches the server.",
             Self::CreatesExhausted => {
-                "The create is lost on every attempt except the last, of which only the reply is lost. The \
-                 number is how many attempts the lock makes; without a number, the lock never gives up, and \
-                 three are lost."
+                "Every attempt at the create fails: the last one loses its reply, the others lose their \
+                 request. The number in parentheses is the lock's number of attempts. Without a number, the \
+                 lock never gives up, and three attempts fail."
             }
             Self::ListReplyLost => {
-                "The reply to its first list after that is lost. Another contender holds the lock, and the \
-                 directory has a node of another program."
+                "The reply to the first list after the create is lost. Another contender holds the lock, and \
+                 the directory has a node of another program."
             }
             Self::WatchReplyLost => {
                 "The reply to the first request that sets a watch is lost, while another contender holds \
                  the lock."
             }
-            Self::DeleteReplyLost => "The request that releases is executed, but its reply is lost.",
-            Self::DeleteRequestLost => "That request does not reach the server.",
+            Self::DeleteReplyLost => "The request that releases the lock is executed, but its reply is lost.",
+            Self::DeleteRequestLost => "The request that releases the lock does not reach the server.",
             Self::SessionMoved => {
-                "A waiter's connection breaks, and it reconnects, to another server if there is one."
+                "A waiter's connection breaks, and the waiter reconnects, to another server if there is one."
             }
-            Self::SessionExpired => "A waiter's session ends.",
-            Self::TimedOut => "A waiter's timeout ends.",
+            Self::SessionExpired => "A waiter's session expires.",
+            Self::TimedOut => "A waiter times out.",
             Self::TimedOutInBackOff => {
-                "As under `list's reply lost`, but the timeout ends before the pause that may follow."
+                "As `list's reply lost`, but the acquire's timeout expires during the pause that may follow."
             }
             Self::OwnNodeDeleted => "Another client deletes a waiter's nodes.",
-            Self::ForeignChild => "The directory has a node that is not in the queue.",
-            Self::NoDirectory => "The lock's directory is missing when it arrives.",
+            Self::ForeignChild => "The directory has a node that does not belong to the queue.",
+            Self::NoDirectory => "The lock's directory is missing when a contender arrives.",
             Self::DirectoryDeleted => {
-                "Another client deletes the lock's directory with its contents, while one contender holds and one waits."
+                "Another client deletes the lock's directory while one contender holds the lock and another waits."
             }
         }
     }
@@ -71,8 +71,7 @@ impl Event {
     }
 }
 
-/// How an acquire or a release ends. Nodes that are left behind disappear with the session, which its user
-/// then ends.
+/// How an acquire or a release ends. Nodes left behind disappear when the contender closes its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The event cannot happen to this lock.
@@ -102,15 +101,13 @@ worded! {
 impl Outcome {
     pub fn in_words(self, event: Event) -> String {
         let is_of_release = event.is_of_release();
-        const GONE: &str = "none of its nodes is left";
-        const LEFT: &str = "its node is left until its session ends";
+        const GONE: &str = "no node remains";
+        const LEFT: &str = "its node remains until the session ends";
         let words = match self {
             Self::Never => "does not happen".into(),
             Self::GoesOn if is_of_release => "succeeds".into(),
             Self::GoesOn => "gets the lock".into(),
-            Self::WithoutNode => {
-                "gets the lock without a node, so the next to arrive may enter as well".into()
-            }
+            Self::WithoutNode => "gets the lock without a node, so the next contender may get it, too".into(),
             Self::Fails(with) => format!("fails: {}; {GONE}", with.in_words()),
             Self::FailsAndLeaves(with) => format!("fails: {}; {LEFT}", with.in_words()),
             Self::TimesOut => format!("times out; {GONE}"),
@@ -122,7 +119,7 @@ impl Outcome {
 
 #[derive(Debug, Clone, Copy)]
 pub struct After {
-    /// The parameter that must be set; `None` for the defaults.
+    /// Parameter setting that these reactions require; `None` for the defaults.
     pub with: Option<Set>,
     /// Number of lost creates after which the lock gives up; `None` if it never does.
     pub creates: Option<u32>,
@@ -178,8 +175,7 @@ impl After {
         self.outcomes[event as usize]
     }
 
-    /// One row per outcome, with the events that lead to it. With a non-default parameter, only differences
-    /// from `by_default`.
+    /// One row per outcome, with its events. With a parameter setting, only differences from `by_default`.
     pub fn rows(&self, by_default: &Self) -> Vec<Comes> {
         let is_listed = |event: &Event| match self.with {
             None => self.outcome(*event) != Outcome::Never,
@@ -231,7 +227,7 @@ mod tests {
         let row = |after: &str, it: &str| Comes { after: after.into(), it: it.into() };
         let rows = [
             row("create's reply lost, foreign child", "gets the lock"),
-            row("creates exhausted (3)", "fails: connection loss; none of its nodes is left"),
+            row("creates exhausted (3)", "fails: connection loss; no node remains"),
             row("delete's reply lost", "the release succeeds"),
         ];
         assert_eq!(after.rows(&after), rows);

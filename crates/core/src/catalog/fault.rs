@@ -1,7 +1,7 @@
-//! Plain descriptions of faults. No behaviour.
+//! Static descriptions of faults.
 //!
-//! The registry in `fault` builds these cards. The scenario reader checks each `[[fault]]` against them, and
-//! the documentation is generated from them.
+//! The registry in `zklockbench-ensemble` builds these cards. The scenario reader checks each `[[fault]]`
+//! against them, and the documentation is generated from them.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct FaultCard {
     pub summary: &'static str,
     /// Origin of the idea: tool, article or manual.
     pub source: &'static str,
-    /// Mechanism, proof of effect, end of the fault, and the expected behaviour of a correct lock meanwhile.
+    /// Mechanism, proof of effect, end of the fault, and how a correct lock behaves meanwhile.
     pub details: &'static str,
     pub targets: Targets,
     /// Members of [`Targets::words`] that make no sense for this fault.
@@ -31,19 +31,18 @@ pub struct FaultCard {
     pub ends: Ends,
     /// Capability of the ensemble or the suite that the fault requires.
     pub needs: Capability,
-    /// Whether the proxy must understand the requests that pass, which it cannot with TLS.
+    /// Whether the proxy must parse the requests, which is impossible with TLS.
     pub reads_requests: bool,
     pub least_servers: usize,
-    /// Whether no server serves during the fault. Sessions with a shorter timeout may then expire although
-    /// the fault does not target them.
+    /// Whether all servers stop serving. Sessions with a shorter timeout may then expire, targeted or not.
     pub stops_service: bool,
-    /// Scenario key that names the fault's object, if it needs one.
+    /// Scenario key that the fault requires, e.g. `acquire_timeout`.
     pub needs_key: Option<&'static str>,
     pub params: &'static [Param],
 }
 
 impl FaultCard {
-    /// Defaults of faults that hit contenders; a card overrides what differs.
+    /// Defaults of faults that hit contenders.
     pub const CONTENDERS: Self = Self {
         name: "",
         summary: "",
@@ -73,7 +72,7 @@ impl FaultCard {
         ..Self::CONTENDERS
     };
 
-    /// Defaults of faults that choose their servers themselves.
+    /// Defaults of faults with a fixed choice of servers.
     pub const FIXED: Self = Self { targets: Targets::Fixed, default_target: "", ..Self::SERVERS };
 
     pub fn words(&self) -> Vec<&'static str> {
@@ -107,7 +106,7 @@ worded! {
     pub enum Ends by in_words {
         /// The suite heals the fault after its `duration`.
         Healed = "healed after its duration",
-        /// The fault ends by itself and takes no `duration`.
+        /// The fault needs no healing and takes no `duration`.
         ByItself = "by itself",
     }
 }
@@ -128,7 +127,7 @@ worded! {
 }
 
 impl Capability {
-    /// Whether the fault reaches into the servers, which is only allowed on servers that the suite started.
+    /// Whether the fault manipulates servers, which is only allowed if the suite started them.
     pub fn reaches_servers(self) -> bool {
         matches!(self, Self::Processes | Self::Isolation | Self::Links)
     }
@@ -165,7 +164,7 @@ impl<'de> Deserialize<'de> for Target {
             ReadTarget::Word(read) => {
                 let words = [Targets::Servers, Targets::Contenders].map(Targets::words).concat();
                 let known = words.into_iter().find(|word| *word == read);
-                let unknown = || serde::de::Error::custom(format!("no fault aims at `{read}`"));
+                let unknown = || serde::de::Error::custom(format!("no fault has the target `{read}`"));
                 Self::Word(known.ok_or_else(unknown)?)
             }
             ReadTarget::Server(number) => Self::Server(number),
@@ -229,23 +228,23 @@ pub struct FaultChoice {
 }
 
 impl FaultChoice {
-    /// Value of a parameter that is a time.
+    /// Value of a duration parameter; zero if it is not set.
     pub fn time(&self, param: &str) -> Duration {
         if let Some(ParamValue::Duration(time)) = self.params.get(param) { *time } else { Duration::ZERO }
     }
 
-    /// Value of a parameter that is a count.
+    /// Value of a count parameter; 0 if it is not set.
     pub fn count(&self, param: &str) -> u64 {
         if let Some(ParamValue::Count(count)) = self.params.get(param) { *count } else { 0 }
     }
 
-    /// Value of a parameter that is a word.
+    /// Value of a word parameter; empty if it is not set.
     pub fn word(&self, param: &str) -> &str {
         if let Some(ParamValue::Word(word)) = self.params.get(param) { word } else { "" }
     }
 
-    /// Latest time at which the fault is over, from the start of the measured phase. `None` if acquisitions
-    /// decide.
+    /// Latest end of the fault, from the start of the measured phase. `None` if the start depends on
+    /// acquisitions.
     pub fn ends_at(&self) -> Option<Duration> {
         let Start::At(at) = self.start else { return None };
         let last = self.every.saturating_mul(self.times.saturating_sub(1));
@@ -278,6 +277,6 @@ impl FaultChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
     Proved(String),
-    /// No effect was observed, with the reason. No result of the trial can then be attributed to the fault.
+    /// No effect was observed, for this reason. Results of the trial cannot be attributed to the fault.
     NotProved(String),
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// Applies a rule, which may be a closure without types.
+/// Applies a rule. As an argument, a closure needs no type annotations.
 pub fn apply<T>(rule: impl FnOnce(&mut T, T), own: &mut T, other: T) {
     rule(own, other);
 }
@@ -35,15 +35,15 @@ pub fn join<T, C: Extend<T> + IntoIterator<Item = T>>(own: &mut C, other: C) {
     own.extend(other);
 }
 
-/// Keeps this part's value, because both are the same or only one makes sense.
+/// Keeps the first value, because both are equal or only the first makes sense.
 pub fn keep<T>(_own: &mut T, _other: T) {}
 
-/// Drops both values, because the combined one cannot be known.
+/// Resets the value, because the combined value is unknown.
 pub fn clear<T: Default>(own: &mut T, _other: T) {
     *own = T::default();
 }
 
-/// Applies the rule where both values exist.
+/// Applies the rule if both values exist; otherwise keeps the one that exists.
 pub fn both<T>(rule: impl FnOnce(&mut T, T)) -> impl FnOnce(&mut Option<T>, Option<T>) {
     |own, other| match (own, other) {
         (Some(own), Some(other)) => rule(own, other),

@@ -1,5 +1,4 @@
-//! Exact counts: requests by kind, notifications by cause, outcomes of acquires; and counts of a lock's
-//! traffic, taken from the frames on the wire.
+//! Exact counts: requests by kind, notifications by cause, outcomes of acquires, and frames on the wire.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,6 @@ counted_by! {
     RequestKind {
         /// create, of any mode.
         Create: "create",
-        /// delete.
         Delete: "delete",
         /// getChildren without a watch.
         GetChildren: "get_children",
@@ -27,42 +25,39 @@ counted_by! {
         Exists: "exists",
         /// exists that sets a watch.
         ExistsWatch: "exists_watch",
-        /// setData.
         SetData: "set_data",
         /// A multi, counted as one request.
         Multi: "multi",
-        /// sync.
         Sync: "sync",
         /// removeWatches, which some clients send when they abandon an armed watch.
         RemoveWatches: "remove_watches",
-        /// checkWatches, by which Curator asks whether a watch is still set.
+        /// checkWatches, with which Curator checks that a watch is still set.
         CheckWatches: "check_watches",
     }
-    /// One number for each kind of request. Files list every kind by name, including zeros: a zero was
-    /// counted.
+    /// Counts by kind of request. Files list every kind by name, including kinds with a count of zero.
     #[serde(from = "BTreeMap<RequestKind, u64>", into = "BTreeMap<RequestKind, u64>")]
     PerRequest
 }
 
 counted_by! {
-    /// How an acquire ended. Each acquire that was called has exactly one outcome.
+    /// How an acquire ended. Every call has exactly one outcome.
     Outcome {
         /// The lock was acquired.
         Acquired: "acquired",
-        /// The acquire timeout passed first.
+        /// The acquire timed out.
         TimedOut: "timed_out",
-        /// The suite asked the contender to stop waiting (drain, interrupt).
+        /// The suite cancelled the acquire (drain, interrupt).
         Cancelled: "cancelled",
-        /// The connection was lost in a way that left the outcome open.
+        /// The connection was lost, so the result is unknown.
         ConnectionLost: "connection_lost",
         /// The session expired while waiting.
         SessionExpired: "session_expired",
-        /// Any other error; the trial's errors by kind name it.
+        /// Any other error, which is listed in the errors of the trial.
         Failed: "failed",
         /// The contender died while it waited.
         Crashed: "crashed",
     }
-    /// One number for each outcome. Files list every outcome by name, including zeros: a zero was counted.
+    /// Counts by outcome. Files list every outcome by name, including outcomes with a count of zero.
     #[serde(from = "BTreeMap<Outcome, u64>", into = "BTreeMap<Outcome, u64>")]
     OutcomeCounts
 }
@@ -85,13 +80,13 @@ pub struct Notifications {
     pub by_release_spurious: u64,
     /// Part of `by_release_spurious` that was delivered to the releaser itself.
     pub to_releaser: u64,
-    /// Part of `by_release_spurious` that was delivered to waiters that asked to read.
+    /// Part of `by_release_spurious` that was delivered to waiting readers.
     #[serde(default)]
     pub spurious_to_readers: u64,
     /// Notifications caused by a newcomer's create.
     pub by_arrival: u64,
-    /// Notifications caused by a waiter that left a queue without having held: it timed out or was cancelled, or it
-    /// advanced to the lock itself.
+    /// Notifications caused by a waiter that left a queue without having held: by timeout, by cancellation,
+    /// or because it advanced to the lock itself.
     pub by_departure: u64,
     /// Notifications after several simultaneous changes, any of which may have fired the watch.
     pub cause_unknown: u64,
@@ -146,8 +141,8 @@ pub struct Counts {
     pub bytes_sent: u64,
     /// Bytes of replies and notifications, computed from the wire format.
     pub bytes_received: u64,
-    /// Acquisitions overtaken by a later arrival. For a semaphore, by as many later arrivals as it has
-    /// leases.
+    /// Acquisitions overtaken by a later arrival; for a semaphore with n leases, by at least n later
+    /// arrivals.
     pub overtaken: u64,
     /// Acquires whose reads and notifications the client library hid. If there are any, the numbers of
     /// requests, notifications, names and bytes are too low and not reported.
@@ -162,10 +157,10 @@ pub struct Counts {
     pub failed_try_requests: u64,
 }
 
-/// The counts as stored in files: values that the client library hid are null, because they are unknown.
+/// The counts as stored in files. Values that the client library hid are null.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct CountsInFile {
-    /// Acquires by the name of their outcome.
+    /// Acquires by outcome.
     outcomes: OutcomeCounts,
     /// Locks released (the release call was made).
     releases: u64,
@@ -183,8 +178,8 @@ struct CountsInFile {
     /// Requests of failed tries.
     #[serde(default, skip_serializing_if = "is_zero")]
     failed_try_requests: u64,
-    /// Acquires during which the client library hid some of its traffic. If there are any, the fields below
-    /// are null.
+    /// Acquires during which the client library hid some traffic. If there are any, the fields below are
+    /// null.
     unseen: u64,
     /// Requests sent, by the name of their kind.
     requests: Option<PerRequest>,
@@ -198,7 +193,7 @@ struct CountsInFile {
     names_returned: Option<u64>,
     /// Bytes of requests, computed from the wire format.
     bytes_sent: Option<u64>,
-    /// Bytes of replies and notifications, computed likewise.
+    /// Bytes of replies and notifications, computed from the wire format.
     bytes_received: Option<u64>,
 }
 
@@ -292,7 +287,7 @@ pub struct WireCounts {
     pub parts_of_multis: BTreeMap<String, u64>,
     /// Requests that succeeded, by the name of their kind.
     pub succeeded: PerRequest,
-    /// Notifications.
+    /// Notifications by event type.
     pub notifications: Events,
     /// Names that getChildren returned.
     pub names_returned: u64,
@@ -325,11 +320,11 @@ pub struct WireApart {
     pub connects: u64,
     /// Sessions that were closed.
     pub closes: u64,
-    /// Pings.
+    /// Pings from clients.
     pub pings: u64,
     /// Authentication packets.
     pub auths: u64,
-    /// Times that watches were set again after a lost connection.
+    /// Number of times that watches were set again after a lost connection.
     pub watches_set_anew: u64,
     /// Bytes of all these frames in both directions.
     pub bytes: u64,

@@ -1,5 +1,5 @@
-//! Metrics: the numbers of a trial that can be compared, gated and drawn, each with its name, unit and better
-//! direction. `record::figures` lists the metrics without samples and how each is read from a trial.
+//! Metrics: the numbers of a trial that can be compared, gated and drawn. `record::figures` lists the metrics
+//! without samples, and how each is read from a trial.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use super::Measure;
 use crate::units::{counted, format_micros, number};
 use crate::worded;
 
-/// A metric of a trial. Its text is its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
+/// A metric of a trial, displayed by its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Figure {
     /// A statistic of the samples of a measure: `handoff.p50`.
@@ -34,7 +34,7 @@ pub struct FigureCard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FigureKind {
     Ratio,
-    /// A count of the measured phase; for an event that must never happen, of the whole trial.
+    /// A count over the measured phase, or over the whole trial for events that must never happen.
     Count,
 }
 
@@ -59,9 +59,8 @@ worded! {
         /// Rate per second.
         #[serde(rename = "per_s")]
         PerSecond = "per_s",
-        /// A number, whole or an average.
+        /// A count, or an average of counts.
         Amount = "amount",
-        /// Bytes.
         Bytes = "bytes",
         /// A share between 0 and 1.
         Share = "share",
@@ -85,7 +84,7 @@ worded! {
     pub enum Better by name {
         Lower = "lower",
         Higher = "higher",
-        /// The metric belongs to the load: neither direction is better.
+        /// The metric describes the load, so neither direction is better.
         Neither = "neither",
     }
 }
@@ -95,7 +94,7 @@ impl Statistic {
         Self::Percentile(percent * 1_000)
     }
 
-    /// Minimum number of samples for a meaningful statistic: ten beyond a percentile.
+    /// Minimum number of samples for a meaningful statistic: ten samples beyond a percentile.
     pub fn samples_needed(self) -> u64 {
         match self {
             Self::Percentile(at) => 1_000_000_u64.div_ceil(u64::from(100_000_u32.saturating_sub(at).max(1))),
@@ -141,7 +140,7 @@ impl FromStr for Statistic {
 }
 
 impl Figure {
-    /// Looks up a metric by name, given the metrics without samples.
+    /// Looks up a metric by name; `plain` lists the metrics without samples.
     pub fn named(text: &str, plain: &[&'static FigureCard]) -> Result<Self, String> {
         if let Some((measure, statistic)) = text.split_once('.') {
             let measure = Measure::from_name(measure).ok_or_else(|| unknown(measure, plain))?;
@@ -150,7 +149,7 @@ impl Figure {
         let find = |name: &str, is: fn(&FigureCard) -> bool| {
             plain.iter().find(|card| card.name == name && is(card)).map(|card| Self::Plain(card))
         };
-        // A rate is also accepted with its unit, as `summary.csv` names it.
+        // Rates are also accepted with a unit suffix, as in `summary.csv`.
         let rate = || find(text.strip_suffix("_per_s")?, |card| card.unit == Unit::PerSecond);
         if let Some(figure) = find(text, |_| true).or_else(rate) {
             return Ok(figure);
@@ -207,7 +206,7 @@ fn unknown(text: &str, plain: &[&FigureCard]) -> String {
             format!("there is no metric `{text}`; did you mean `{name}`?")
         }
         _ => format!(
-            "there is no metric `{text}`; of {} there are e.g. wait.p99, handoff.p50, throughput and \
+            "there is no metric `{text}`; the {} include wait.p99, handoff.p50, throughput and \
              requests_per_acquisition",
             counted(names.len(), "metric", "metrics")
         ),

@@ -1,19 +1,19 @@
-//! Herd curve: time from a release until the first, second, … waiter that it wakes is notified.
+//! Herd curve: time from a release until the first, second, … woken waiter is notified.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Histogram, value_at};
 
-/// Number of rank classes: 1, 2, 3-4, 5-8 and so on by powers of two; the last one is 1025 and above.
+/// Number of rank classes: 1, 2, 3-4, 5-8 and so on by powers of two; the last class is 1025 and above.
 pub const RANK_CLASSES: usize = 12;
 
-/// The class of a rank, which counts from 1.
+/// The class of a rank; ranks start at 1.
 pub fn rank_class(rank: u32) -> usize {
     rank.clamp(1, 1 << (RANK_CLASSES - 1)).next_power_of_two().trailing_zeros() as usize
 }
 
-/// Ranks of a class, as labelled in charts.
+/// Label of a class in charts: its ranks.
 pub fn rank_label(class: usize) -> String {
     let last = 1_u32 << class;
     match class {
@@ -23,13 +23,12 @@ pub fn rank_label(class: usize) -> String {
     }
 }
 
-/// Notification delays of one class of ranks after a release. The first waiter that a release wakes has rank
-/// 1.
+/// Notification delays of one class of ranks. The first waiter that a release wakes has rank 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Woken {
     /// Lowest rank of the class: 1, 2, 3, 5, 9 and so on.
     pub from_rank: u32,
-    /// Highest rank of the class; null in the last class, which is open.
+    /// Highest rank of the class; null for the last class, which is open.
     pub to_rank: Option<u32>,
     /// Notifications of these ranks.
     pub count: u64,
@@ -40,7 +39,7 @@ pub struct Woken {
 }
 
 impl Woken {
-    /// The numbers of a class; `None` if no release woke that many waiters.
+    /// Statistics of a class; `None` if no release woke that many waiters.
     pub fn of(class: usize, samples: &Histogram) -> Option<Self> {
         let last = 1_u32 << class;
         (!samples.is_empty()).then(|| Self {

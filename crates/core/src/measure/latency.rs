@@ -1,14 +1,14 @@
-//! Latencies as shown in tables, including samples that had not ended when the measured phase did.
+//! Latencies as shown in tables, including samples that had not ended by the end of the measured phase.
 //!
-//! A wait that timed out, or was still in progress when the measured phase ended, lasted at least that long.
-//! Leaving it out would flatter a lock that lets some contenders starve, and so would counting it as
-//! complete. The product-limit estimator does neither: at each length it asks which share of the waits known
-//! to have lasted that long ended there. If the longest waits were not served, the percentiles beyond them
-//! have no value, only a lower bound.
+//! A wait that timed out, or was still in progress at that time, lasted at least that long. Leaving such
+//! waits out would flatter a lock that lets some contenders starve, and so would counting them as complete.
+//! The product-limit estimator avoids both errors. At each length, it computes which share of the waits that
+//! lasted that long ended there. If the longest waits were not served, the percentiles beyond them have no
+//! value, only a lower bound.
 //!
-//! A wait that began before the measured phase is known only because it had not ended by then, so long waits are
-//! overrepresented. It counts from the length that it had when the phase began (delayed entry), and contains no
-//! information about shorter waits.
+//! Waits that began before the measured phase are known only if they lasted until its start, so long waits
+//! are overrepresented. Each counts from its length at that time (delayed entry), and contains no information
+//! about shorter waits.
 //!
 //! Sources: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958; W. Y.
 //! Tsai, N. P. Jewell and M. C. Wang, A note on the product-limit estimator under right censoring and left
@@ -25,19 +25,19 @@ use super::{Histogram, Measure};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantile {
     pub us: u64,
-    /// Whether `us` is only a lower bound, because samples without an end could make it longer.
+    /// Whether `us` is a lower bound, because some samples had not ended.
     pub at_least: bool,
 }
 
-/// Samples of a measure, including those that were not seen to end.
+/// Samples of a measure, including samples without an observed end.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples<H> {
     ended: Option<H>,
     /// Lengths of samples that had not ended.
     not_ended: Option<H>,
-    /// Lengths that some samples already had when the measured phase began.
+    /// Lengths at the start of the measured phase of samples that began before it.
     begun_before: Option<H>,
-    /// Whether samples that had not ended are missing, as in files of earlier versions.
+    /// Whether samples that had not ended are missing, as in files of older versions.
     lacks_unserved: bool,
 }
 
@@ -58,21 +58,21 @@ impl<H: Borrow<Histogram>> Samples<H> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survival {
-    /// Each observed length in microseconds and the share of samples that took no longer, in rising order.
+    /// Each observed length in microseconds with the share of samples that took no longer, in rising order.
     pub steps: Vec<(u64, f64)>,
-    /// Longest sample, and whether it had not ended.
+    /// Longest sample; a lower bound if it had not ended.
     pub longest: Quantile,
     pub shortest_us: u64,
     count: u64,
     /// Whether unserved waits are missing, so that everything but the count is a lower bound.
     lacks_unserved: bool,
-    /// Mean of the lengths up to the longest known one; a lower bound if [`Survival::known`] is below 1.
+    /// Mean length, up to the longest known length; a lower bound if [`Survival::known`] is below 1.
     pub mean_us: f64,
 }
 
 impl Survival {
-    /// Rarest sample that a curve shows, as one in n: beyond it, fewer than ten samples remain, or only unfinished
-    /// samples. All of at most ten samples are shown.
+    /// Rarest sample that a curve shows, as one in n. Beyond it, fewer than ten samples remain, or only
+    /// unfinished samples. Ten samples or fewer are all shown.
     pub fn rarest_shown(&self) -> f64 {
         let count = self.count() as f64;
         let shown = (count / 10.0).max(count.min(10.0));
@@ -95,7 +95,7 @@ impl Survival {
         add(not_ended, |at| &mut at.open);
         add(begun_before, |at| &mut at.entered);
         let count: u64 = lengths.values().map(|at| at.ended + at.open).sum();
-        // Samples that last at least this long, and the part of them that has not yet entered.
+        // Samples of at least this length, and how many of them enter only later.
         let (mut lasting, mut entering) = (count, lengths.values().map(|at| at.entered).sum::<u64>());
         let (mut surviving, mut mean_us, mut before) = (1.0, 0.0, 0);
         let mut steps = Vec::new();
@@ -105,8 +105,8 @@ impl Survival {
             if *ended > 0 {
                 // Samples that end in the bucket in which they enter are at risk, too.
                 let known = lasting.saturating_sub(entering).max(*ended);
-                // If all known samples ended here, later-entering samples that lasted longer must not be
-                // hidden.
+                // If all samples at risk ended here, the estimate would drop to zero and hide longer samples
+                // that enter later.
                 let is_empty = known == *ended && lasting > ended + open;
                 let at_risk = if is_empty { lasting } else { known };
                 surviving *= (at_risk - ended) as f64 / at_risk as f64;
@@ -115,7 +115,7 @@ impl Survival {
             lasting -= ended + open;
             entering -= entered;
         }
-        // A histogram's buckets end beyond their samples.
+        // The steps are ends of buckets, which may exceed the samples.
         let most =
             |samples: Option<&Histogram>| samples.filter(|all| !all.is_empty()).map_or(0, Histogram::max);
         let least =
@@ -135,19 +135,18 @@ impl Survival {
         self.count
     }
 
-    /// Share of the samples whose length is known. Percentiles up to it have a value; those beyond are lower
-    /// bounds.
+    /// Share of the samples whose length is known. Percentiles beyond this share are lower bounds.
     pub fn known(&self) -> f64 {
         self.steps.last().filter(|_| !self.lacks_unserved).map_or(0.0, |(_, share)| *share)
     }
 
-    /// Estimated share of the samples that take no longer than this.
+    /// Estimated share of the samples that take at most `us` microseconds.
     pub fn share_within(&self, us: f64) -> f64 {
         let beyond = self.steps.partition_point(|(step, _)| *step as f64 <= us);
         beyond.checked_sub(1).map_or(0.0, |last| self.steps[last].1)
     }
 
-    /// Length that this share of the samples does not exceed.
+    /// Length not exceeded by this share of the samples.
     pub fn quantile(&self, quantile: f64) -> Quantile {
         let at = self.steps.partition_point(|(_, share)| *share < quantile - ROUNDING);
         match self.steps.get(at) {
@@ -158,8 +157,8 @@ impl Survival {
 }
 
 pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
-    // All histograms of the suite share their bounds, so this cannot fail. If it did, the rest would still be
-    // a valid sample.
+    // All histograms have the same bounds, so this cannot fail. If it did, `all` would still be a valid
+    // sample.
     let _ = all.add(more);
     all
 }
@@ -193,15 +192,15 @@ pub struct Latency {
     pub p999_us: u64,
     /// Largest sample.
     pub max_us: u64,
-    /// Share of the waits whose length is known; 1 if all were served. Percentiles beyond it are lower
-    /// bounds, and so is the mean if it is below 1; see [`Survival`].
+    /// Share of the waits whose length is known; 1 if all were served. Percentiles beyond this share are
+    /// lower bounds, and so is the mean if the share is below 1.
     pub known: f64,
-    /// Whether the largest wait was not served, and is therefore a lower bound.
+    /// Whether the largest sample is a lower bound, because that wait was not served.
     pub max_at_least: bool,
 }
 
 impl Latency {
-    /// Statistics of a histogram; `None` if it is empty, because nothing was measured.
+    /// Statistics of a histogram; `None` if it is empty.
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let at = |quantile| value_at(histogram, quantile);
         (!histogram.is_empty()).then(|| Self {
@@ -241,7 +240,7 @@ impl Latency {
     }
 }
 
-/// Value at a quantile. A histogram rounds up to the end of a bucket, which may exceed its largest sample.
+/// Value at a quantile, at most the largest sample. A histogram rounds up to the end of a bucket.
 pub fn value_at(histogram: &Histogram, quantile: f64) -> u64 {
     histogram.value_at_quantile(quantile).min(histogram.max())
 }
@@ -287,7 +286,7 @@ mod tests {
             [5, 10, 50, 1_000, 20_000].map(|count| of(count).rarest_shown()),
             [5.0, 10.0, 10.0, 100.0, 2_000.0]
         );
-        // Waits that had not ended limit the curve as well.
+        // Unfinished waits limit the curve, too.
         assert!((both(&[10, 20, 30, 40], &[900]).rarest_shown() - 5.0).abs() < 1e-6);
     }
 
@@ -344,8 +343,8 @@ mod tests {
 
     #[test]
     fn waits_begun_before_the_phase_are_left_truncated() {
-        // Given contenders with exponentially distributed waits of 1 ms on average, and a phase of two such
-        // waits
+        // Given contenders with exponentially distributed waits of 1 ms on average, and a measured phase of 2
+        // ms
         let (mut ended, mut open, mut before) = (Vec::new(), Vec::new(), Vec::new());
         let (begin, end) = (50_000, 52_000);
         let mut random = ChaCha8Rng::seed_from_u64(1);
@@ -363,9 +362,9 @@ mod tests {
                 if at < end { ended.push(took) } else { open.push(end - began) }
             }
         }
-        // When waits that began before count as complete, then the mean is too long
+        // Counting earlier waits in full makes the mean too long
         assert!(both(&ended, &open).mean_us > 1_200.0);
-        // When they count from the start of the phase, then the mean is right
+        // Counting them from the start of the phase gives the right mean
         let all = begun(&ended, &open, &before);
         assert!((all.mean_us - 1_000.0).abs() < 30.0, "{}", all.mean_us);
         let (p50, p99) = (all.quantile(0.5).us as f64, all.quantile(0.99).us as f64);
@@ -373,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn starving_waits_are_not_hidden_by_waits_served_at_once() {
+    fn short_waits_do_not_hide_starving_contenders() {
         // Given a contender that is served repeatedly, and two that had waited long and continued to wait
         let waits = begun(&[1; 50], &[900, 950], &[300, 350]);
         // Then most waits are short, and the tail consists of the two long waits
@@ -405,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_the_wait_counts_unserved_waits() {
+    fn every_part_of_the_wait_includes_unserved_waits() {
         for measure in Measure::all() {
             let Some(parts) = measure.open_parts() else { continue };
             let all = [(measure, of(&[69; 63])), (parts.not_ended, of(&[1_860; 64]))];
@@ -417,7 +416,7 @@ mod tests {
             assert_eq!(survival(&all).quantile(0.5).us, 1_860, "{measure:?}");
             assert!(survival(&all).quantile(0.5).at_least, "{measure:?}");
             assert_eq!(survival(&all[..1]).quantile(0.5), exactly(69), "{measure:?}");
-            // Earlier versions did not record which waits were not served.
+            // Older versions recorded unserved waits only in total.
             let [served, _] = all;
             let [unserved] = open;
             let earlier = survival(&[served, unserved]);

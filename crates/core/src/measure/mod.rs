@@ -1,4 +1,4 @@
-//! The table of measures and counts. Every output iterates over it, so that none can omit an entry.
+//! The table of measures and counts. Every output iterates over this table, so none can omit an entry.
 
 /// Defines an enum of kinds with their names in files, and an array type with one number per kind.
 macro_rules! counted_by {
@@ -59,8 +59,8 @@ macro_rules! counted_by {
     };
 }
 
-/// Implements field-wise addition, or a rule of [`combine`] after a field's name. Every field is listed by name, so that none
-/// can be forgotten.
+/// Implements addition field by field, with `+=` or the rule of [`combine`] after the field's name. A field
+/// that is not listed is a compile error.
 #[macro_export]
 macro_rules! added_up {
     (@field $own:expr, $other:expr) => { $own += $other };
@@ -107,13 +107,13 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The histogram of every measure: three significant digits, 1 µs to [`HIGHEST_US`].
+/// Histogram of a measure: three significant digits, 1 µs to [`HIGHEST_US`].
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
 /// Largest value that histograms resolve, one hour; longer samples are recorded as this value.
 pub const HIGHEST_US: u64 = 3_600_000_000;
 
-/// An empty histogram with the suite's range and precision. Recording neither fails nor allocates.
+/// An empty histogram with the suite's range and precision. Recording does not allocate.
 pub fn new_histogram() -> Histogram {
     // A clone is much cheaper than a new histogram, and a trial needs dozens.
     EMPTY.clone()
@@ -140,7 +140,7 @@ macro_rules! measures {
         enum Place { $($variant,)* Requests }
 
         impl Measure {
-            /// Every measure, in the order in which outputs list them.
+            /// Every measure, in output order.
             pub fn all() -> Vec<Measure> {
                 let own = [$(Self::$variant),*];
                 own.into_iter().chain(RequestKind::ALL.into_iter().map(Self::Request)).collect()
@@ -177,10 +177,10 @@ macro_rules! measures {
 measures! {
     /// From the intended start of an acquire to its return.
     Wait: "wait";
-    /// Waits that ended without the lock, or had not ended when the measured phase did: each lasted at least
-    /// this long.
+    /// Waits that ended without the lock, or had not ended by the end of the measured phase. Each lasted at
+    /// least this long.
     Unserved: "unserved";
-    /// Lengths that waits begun before the measured phase had when it began; not in an open load.
+    /// Length at the start of the measured phase of each wait that began earlier; not in an open load.
     WaitedBefore: "waited_before";
     /// An acquire that no other contender delayed: call to return.
     Uncontended: "uncontended";
@@ -191,18 +191,18 @@ measures! {
     Turn: "turn";
     /// From the release call to its return.
     Release: "release";
-    /// From the call of an acquire that only tries to its return without the lock.
+    /// From the call of a try to its return without the lock.
     FailedTry: "failed_try";
-    /// Time by which acquires outlived their timeout; only those beyond a tolerance of a tenth of it, at least 100 ms
-    /// (1 s for tries).
+    /// Time by which acquires exceeded their timeout, if by more than a tenth of it (at least 100 ms; 1 s for
+    /// tries).
     Overrun: "overrun";
-    /// Time by which releases took longer than the acquire timeout, beyond the same tolerance.
+    /// Time by which releases exceeded the acquire timeout, with the same tolerance.
     ReleaseOverrun: "release_overrun";
     /// Hold time of the lock: from acquire's return to the release call.
     Hold: "hold";
-    /// Hold time beyond the intended one, due to the generator's timer.
+    /// Excess of the hold time over the intended time, due to the generator's timer.
     HoldOvershoot: "hold_overshoot";
-    /// Overhead of a driver's pipe in an acquire: time seen by the suite, minus time within the driver's
+    /// Overhead of a driver's pipe in an acquire: time measured by the suite, minus time within the driver's
     /// library.
     Pipe: "pipe";
     /// From a release call to the arrival of each notification that it caused.
@@ -214,24 +214,24 @@ measures! {
     ClientWait: "client_wait";
     /// Part of [`Measure::Wait`] in an open load: from the call of acquire to its return.
     Service: "service";
-    /// Part of [`Measure::Wait`] in an open load: delay of the acquire call, the generator's own lag.
+    /// Part of [`Measure::Wait`] in an open load: delay of the acquire call by the generator itself.
     Lateness: "lateness";
-    /// [`Measure::Wait`] of the acquires that asked to read; only if some do.
+    /// [`Measure::Wait`] of read acquires; only in loads with reads.
     ReadWait: "read_wait";
-    /// [`Measure::Wait`] of the acquires that asked to write; only if some ask to read.
+    /// [`Measure::Wait`] of write acquires; only in loads with reads.
     WriteWait: "write_wait";
-    /// `unserved` of the acquires that asked to read; only if some do.
+    /// `unserved` of read acquires; only in loads with reads.
     ReadUnserved: "read_unserved";
-    /// `unserved` of the acquires that asked to write; only if some ask to read.
+    /// `unserved` of write acquires; only in loads with reads.
     WriteUnserved: "write_unserved";
-    /// `waited_before` of the acquires that asked to read; only if some do.
+    /// `waited_before` of read acquires; only in loads with reads.
     ReadWaitedBefore: "read_waited_before";
-    /// `waited_before` of the acquires that asked to write; only if some ask to read.
+    /// `waited_before` of write acquires; only in loads with reads.
     WriteWaitedBefore: "write_waited_before";
-    /// Part of `unserved` in an open load: arrivals for which no contender was free. Each lasted at least
+    /// Part of `unserved` in an open load: arrivals for which no contender became free. Each waited at least
     /// this long.
     ClientUnserved: "client_unserved";
-    /// Part of `unserved` in an open load: called acquires, from the call to their end without the lock.
+    /// Part of `unserved` in an open load: from the call of acquire to its end without the lock.
     ServiceUnserved: "service_unserved";
 }
 
@@ -242,7 +242,7 @@ pub struct OpenParts {
     pub not_ended: Measure,
     /// Lengths at the start of the measured phase of waits that began before it.
     pub begun_before: Option<Measure>,
-    /// Measures that together hold all of `unserved`, each wait once.
+    /// Measures that together contain every wait of `unserved` once.
     pub split: &'static [Measure],
 }
 
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measures_map_to_their_index_and_name() {
+    fn measures_are_found_by_index_and_name() {
         let all = Measure::all();
         assert_eq!(all.len(), Measure::COUNT);
         for (position, measure) in all.into_iter().enumerate() {

@@ -1,7 +1,6 @@
 //! Steady state of a load: where its warm-up ended, and whether its queue kept growing.
 //!
-//! Both answers are arithmetic on ordered samples; no clock is read. See `docs/workloads.md` for their error
-//! rates.
+//! Both are computed from ordered samples. See `docs/workloads.md` for the error rates.
 
 use std::time::Duration;
 
@@ -24,15 +23,15 @@ pub enum Truncation {
 const BATCH: usize = 5;
 /// Minimum number of batches for the rule.
 const BATCHES_FEW: usize = 10;
-/// Minimum number of values for "not reached". With 2,000 waits of a stable queue at 80 % utilisation, the
-/// verdict is wrong for 26 of 100 series.
+/// Minimum number of values for "not reached". With 2,000 waits of a stable queue at 80 % utilisation, that
+/// verdict would be wrong for 26 of 100 series.
 const VALUES_FEW: usize = 5_000;
 
 /// End of the warm-up by MSER-5: the position from which the mean has the smallest standard error.
 ///
-/// Values are in the order of their causes: waits by arrival time, not by end. Values beyond the last
-/// complete batch of five are ignored, and the first of several equally good positions is taken. NaN or
-/// infinite values make the series undecidable.
+/// Values are ordered by arrival, not by the end of the wait. Values beyond the last complete batch of five
+/// are ignored, and the first of several equally good positions is taken. NaN or infinite values give
+/// [`Truncation::TooShort`].
 ///
 /// K. P. White, Jr., *An effective truncation heuristic for bias reduction in simulation output*, Simulation
 /// 69 (1997).
@@ -43,7 +42,7 @@ pub fn truncation(values: &[f64]) -> Truncation {
         return Truncation::TooShort;
     }
     let left_out = least_error(&batches);
-    // A rising series loses as much as allowed; for the shortest series that is judged, that is exactly half.
+    // The rule cuts as much of a rising series as it may: exactly half of the shortest judged series.
     if 2 * left_out < batches.len() {
         Truncation::At(left_out * BATCH)
     } else if values.len() < VALUES_FEW {
@@ -54,9 +53,9 @@ pub fn truncation(values: &[f64]) -> Truncation {
 }
 
 /// Number of values to leave out so that the mean of the rest has the smallest standard error. At least
-/// [`BATCH`] are kept. One pass from the end, with running sums.
+/// [`BATCH`] values are kept. One pass from the end, with running sums.
 fn least_error(values: &[f64]) -> usize {
-    // Centred on the mean, so that the difference of two large sums does not lose the result.
+    // Values are centred on their mean to avoid cancellation in the difference of two large sums.
     let centre = values.iter().sum::<f64>() / values.len() as f64;
     let largest = values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
@@ -67,7 +66,7 @@ fn least_error(values: &[f64]) -> usize {
         sum += off;
         squares += off * off;
         let deviations: f64 = squares - sum * sum / count;
-        // Deviations within rounding count as zero, so that equal values are never left out.
+        // Deviations within the rounding error count as zero, so that equal values are never left out.
         let noise = count * (largest * 1e-12).powi(2);
         let error = if deviations <= noise { 0.0 } else { deviations / (count * count) };
         if count >= BATCH as f64 && error <= least {
@@ -102,18 +101,19 @@ pub struct Slope {
     pub high: f64,
 }
 
-/// Number of means for the line. Single samples are correlated with their predecessors, so a line through
-/// them seems to rise for many stable queues.
+/// Number of means to which the line is fitted. Consecutive samples are correlated, so a line through single
+/// samples seems to rise for many stable queues.
 const MEANS: usize = 20;
-/// The 95th percentile of Student's t with 18 degrees of freedom: [`MEANS`] minus the two that a line takes.
+/// The 95th percentile of Student's t with 18 degrees of freedom: [`MEANS`] minus the two parameters of a
+/// line.
 const T_95: f64 = 1.734_064;
 /// Minimum number of samples: two for each mean.
 const SAMPLES_FEW: usize = 2 * MEANS;
 
-/// Whether a queue sampled at even intervals kept growing: whether a line through 20 means of consecutive samples
-/// certainly rises, by more than the mean over the series.
+/// Whether a queue sampled at even intervals kept growing. A line through 20 means must certainly rise, and
+/// by more than the mean length over the series.
 ///
-/// Samples begin at the end of the warm-up. A remainder that does not fill 20 equal parts is left out at the
+/// Samples begin at the end of the warm-up. A remainder that does not fill 20 equal parts is dropped at the
 /// beginning.
 pub fn growth(backlog: &[f64], every: Duration) -> Growth {
     let size = backlog.len() / MEANS;
@@ -127,7 +127,7 @@ pub fn growth(backlog: &[f64], every: Duration) -> Growth {
     let slope = line(&means, apart);
     let length = apart * MEANS as f64;
     let mean = means.iter().sum::<f64>() / MEANS as f64;
-    // The slope that lengthens the queue by its mean over the series.
+    // Slope at which the queue grows by its mean length over the series.
     let much = mean / length;
     if slope.low > 0.0 && slope.per_second > much {
         Growth::Growing(slope)
@@ -138,7 +138,7 @@ pub fn growth(backlog: &[f64], every: Duration) -> Growth {
     }
 }
 
-/// The least-squares line through means that are `apart` seconds apart.
+/// Least-squares line through means at intervals of `apart` seconds.
 fn line(means: &[f64], apart: f64) -> Slope {
     let count = means.len() as f64;
     let middle = (count - 1.0) / 2.0;
@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn line_has_the_slope_and_interval_computed_by_hand() {
-        // Two seconds apart. By hand: the slope is 0.6 per step, and the squared residuals add up to 0.2.
+        // Means at intervals of two seconds: the slope is 0.6 per step, and the squared residuals add up to
+        // 0.2.
         let Slope { per_second, low, high } = line(&[0.0, 1.0, 1.0, 2.0], 2.0);
         let error = (0.2_f64 / 2.0 / 5.0).sqrt();
         let expected = [0.6, 0.6 - T_95 * error, 0.6 + T_95 * error].map(|rise| rise / 2.0);
@@ -215,36 +216,36 @@ mod tests {
     }
 
     fn close(seen: f64, expected: f64, within: f64) {
-        assert!((seen - expected).abs() <= within, "{seen:.1} % where {expected} % ± {within} are expected");
+        assert!((seen - expected).abs() <= within, "{seen:.1} % instead of {expected} % ± {within}");
     }
 
     #[test]
-    fn truncation_cuts_the_warm_up_and_nothing_from_a_steady_series() {
+    fn truncation_cuts_the_warm_up_and_little_of_a_steady_series() {
         let noise = |at: usize| ((at * 7919) % 13) as f64 / 13.0;
         let steady: Vec<f64> = (0..6_000).map(noise).collect();
         let Truncation::At(left_out) = truncation(&steady) else { panic!("{:?}", truncation(&steady)) };
-        assert!(left_out < 600, "{left_out} of 6,000");
+        assert!(left_out < 600, "cut {left_out} of 6,000 values");
         // Given 1,000 higher values at the beginning
         let warming: Vec<f64> = (0..6_000).map(|at| noise(at) + if at < 1_000 { 5.0 } else { 0.0 }).collect();
         let Truncation::At(left_out) = truncation(&warming) else { panic!("{:?}", truncation(&warming)) };
-        assert!((1_000..1_600).contains(&left_out), "{left_out} of 6,000, of which 1,000 are warm-up");
+        assert!((1_000..1_600).contains(&left_out), "cut {left_out} of 6,000 values; the warm-up has 1,000");
     }
 
     #[test]
     fn series_that_rise_or_change_late_reach_no_steady_state() {
         let rising: Vec<f64> = (0..6_000).map(f64::from).collect();
         assert_eq!(truncation(&rising), Truncation::NotReached);
-        // The same applies to the shortest series that is judged
+        // The rule cuts exactly half of the shortest judged series
         let short: Vec<f64> = (0..50).map(f64::from).collect();
         assert_eq!(truncation(&short), Truncation::TooShort);
         let late: Vec<f64> = (0..6_000).map(|at| f64::from(u8::from(at >= 4_000))).collect();
         assert_eq!(truncation(&late), Truncation::NotReached);
-        // A short series is not called "not reached"
+        // A series with fewer than 5,000 values is too short for "not reached"
         assert_eq!(truncation(&rising[..4_999]), Truncation::TooShort);
     }
 
     #[test]
-    fn equal_values_are_steady_from_the_first() {
+    fn equal_values_have_no_warm_up() {
         for value in [0.0, 0.1, 1e9 / 3.0] {
             assert_eq!(truncation(&vec![value; 5_003]), Truncation::At(0), "{value}");
         }
@@ -283,14 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn queue_that_jumps_near_the_end_is_not_stable() {
+    fn queue_that_jumps_near_the_end_is_not_called_stable() {
         let step: Vec<f64> = (0..100).map(|at| if at < 90 { 0.0 } else { 50.0 }).collect();
         let said = growth(&step, Duration::from_secs(1));
         assert!(matches!(said, Growth::Growing(_) | Growth::Unknown(_)), "{said:?}");
     }
 
     #[test]
-    fn truncation_and_growth_are_in_snake_case_in_files() {
+    fn truncation_and_growth_serialize_in_snake_case() {
         let json = |value: &Truncation| serde_json::to_value(value).unwrap();
         assert_eq!(json(&Truncation::TooShort), "too_short");
         assert_eq!(json(&Truncation::At(35)), serde_json::json!({ "at": 35 }));
@@ -301,11 +302,11 @@ mod tests {
         assert_eq!(serde_json::from_str::<Growth>(text).unwrap(), growing);
     }
 
-    // The expected percentages are from independent simulations of the same two rules. Tolerances are three
-    // standard errors of both samples.
+    // The expected percentages come from independent simulations of the same two rules. Tolerances are three
+    // combined standard errors.
 
     #[test]
-    fn few_stable_queues_reach_no_steady_state() {
+    fn most_stable_queues_reach_a_steady_state() {
         close(percent(0.5, 2_000, 300, not_reached), 17.0, 9.0);
         close(percent(0.8, 2_000, 300, not_reached), 23.0, 9.0);
         close(percent(0.9, 2_000, 300, not_reached), 32.0, 9.0);
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn overloaded_queues_reach_no_steady_state() {
+    fn most_overloaded_queues_reach_no_steady_state() {
         close(percent(1.05, 2_000, 300, not_reached), 91.0, 7.0);
         close(percent(1.05, 10_000, 100, not_reached), 99.7, 1.5);
     }

@@ -1,11 +1,11 @@
 //! The recorder for all measurements of one generator thread.
 //!
-//! A recorder belongs to one thread, and the thread's contenders write to it alternately. Recording therefore needs neither a
-//! lock nor an atomic, and all memory is allocated before the clock starts. Recorders are merged afterwards.
+//! Only that thread uses the recorder, so recording needs neither locks nor atomics. All memory is allocated
+//! before the clock starts. Recorders are merged at the end.
 //!
-//! Samples go into a short list first and are moved to their histograms in batches. The histograms take megabytes, and each
-//! sample touches only a few bytes, which the servers on the same host have evicted from the cache. Fetching them for one sample
-//! at a time costs more than the rest of recording.
+//! Samples are buffered, and go to their histograms in batches. The histograms take megabytes, which servers
+//! on the same host evict from the cache. Fetching them for every sample would cost more than the rest of
+//! recording.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::clock::Stamp;
 
-/// The span of time whose samples count.
+/// Time span whose samples count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     pub start: Stamp,
@@ -68,12 +68,12 @@ added_up!(Second {
     handoff_us,
 });
 
-/// Maximum number of samples buffered before they go to their histograms.
+/// Maximum number of buffered samples.
 const SAMPLES_AT_ONCE: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sample {
-    /// Value up to [`super::HIGHEST_US`], which fits into 32 bits.
+    /// Value in microseconds; [`super::HIGHEST_US`] fits into 32 bits.
     value_us: u32,
     place: u32,
 }
@@ -82,11 +82,11 @@ struct Sample {
 #[derive(Debug, Clone, Copy)]
 pub struct ArrivalWait {
     pub due: Stamp,
-    /// Stamps at which a contender became free and at which it called acquire; `None` if no contender became
+    /// Stamps at which a contender became free, and at which it called acquire. `None` if no contender became
     /// free.
     pub called: Option<(Stamp, Stamp)>,
     pub ended: Stamp,
-    /// Whether the wait ended with the lock.
+    /// Whether the arrival got the lock.
     pub is_served: bool,
 }
 
@@ -113,7 +113,7 @@ pub struct ThreadRecorder {
 }
 
 impl ThreadRecorder {
-    /// An empty recorder with a timeline of `seconds`; later seconds go into the last one.
+    /// An empty recorder with a timeline of `seconds`; the last second includes everything later.
     pub fn new(seconds: usize) -> Self {
         Self {
             histograms: (0..Measure::COUNT + RANK_CLASSES).map(|_| new_histogram()).collect(),
@@ -133,11 +133,11 @@ impl ThreadRecorder {
         self.window
     }
 
-    /// Records a sample that ended at `ended`; dropped outside the window. Waits have separate methods that
-    /// also record those without an end.
+    /// Records a sample unless `ended` is outside the window. Waits have separate methods, which also record
+    /// waits without an end.
     #[inline]
     pub fn record(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
-        debug_assert!(measure.open_parts().is_none(), "{measure:?} needs what has not ended");
+        debug_assert!(measure.open_parts().is_none(), "{measure:?} also has samples without an end");
         self.put(measure, ended, value_us);
     }
 
@@ -153,8 +153,8 @@ impl ThreadRecorder {
         self.keep(measure.index(), value_us);
     }
 
-    /// Records the delay after which the waiter of this rank (from 1) was notified of a release. Dropped
-    /// outside the window.
+    /// Records the delay from a release until the waiter of this rank (from 1) was notified, unless it was
+    /// notified outside the window.
     #[inline]
     pub fn record_woken(&mut self, rank: u32, heard: Stamp, after_us: u64) {
         if self.window.contains(heard) {
@@ -175,7 +175,7 @@ impl ThreadRecorder {
     /// includes the time before the window and excludes the time after it. Returns the length, or `None` if
     /// the wait did not overlap the window.
     ///
-    /// `part` is the measure of reads or of writes, if some acquires ask to read.
+    /// `part` is the measure of read or write waits, if some acquires request to read.
     pub fn record_unserved(&mut self, part: Option<Measure>, intended: Stamp, ended: Stamp) -> Option<u64> {
         let until = ended.min(self.window.end);
         if until < self.window.start || intended >= self.window.end {
@@ -190,8 +190,8 @@ impl ThreadRecorder {
         Some(waited)
     }
 
-    /// Records a wait of a closed load, which counts when it ends: as served within the window, otherwise as
-    /// unserved.
+    /// Records a wait of a closed load: as served if it ended within the window, or as unserved if it ended
+    /// later.
     pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) {
         if acquired >= self.window.end {
             self.record_unserved(part, intended, acquired);
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_outside_the_window_count_only_in_the_total() {
+    fn changes_outside_the_window_count_only_in_the_whole_trial() {
         let mut recorder = ThreadRecorder::new(2);
         recorder.count(5, |counts| counts.releases += 1);
         recorder.set_window(Window { start: 10, end: 3_000_010 });
@@ -314,15 +314,19 @@ mod tests {
     #[test]
     fn unserved_wait_counts_until_the_window_closes() {
         let mut recorder = ThreadRecorder::new(1);
-        assert_eq!(recorder.record_unserved(None, 1, 5), None, "no window has begun");
+        assert_eq!(recorder.record_unserved(None, 1, 5), None, "the window is closed");
         recorder.set_window(Window { start: 100, end: 200 });
-        assert_eq!(recorder.record_unserved(None, 10, 99), None, "it ended before the window");
-        assert_eq!(recorder.record_unserved(None, 200, 300), None, "it began after the window");
-        assert_eq!(recorder.record_unserved(None, 50, 150), Some(100), "it timed out within");
+        assert_eq!(recorder.record_unserved(None, 10, 99), None, "the wait ended before the window");
+        assert_eq!(recorder.record_unserved(None, 200, 300), None, "the wait began after the window");
+        assert_eq!(
+            recorder.record_unserved(None, 50, 150),
+            Some(100),
+            "the wait timed out within the window"
+        );
         assert_eq!(
             recorder.record_unserved(None, 50, 900),
             Some(150),
-            "it had not ended when the window closed"
+            "the wait had not ended when the window closed"
         );
         recorder.settle();
         assert_eq!(recorder.histogram(Measure::Unserved).len(), 2);
@@ -330,11 +334,11 @@ mod tests {
     }
 
     #[test]
-    fn record_wait_keeps_the_length_of_a_wait_at_the_start_of_the_window() {
+    fn record_wait_stores_the_length_of_earlier_waits_at_the_start_of_the_window() {
         let (mut recorder, part) = (ThreadRecorder::new(1), Some(Measure::WriteWait));
         recorder.set_window(Window { start: 100, end: 200 });
-        // Intervals: before the window; begun before and within, ended within; begun before and within, ended
-        // after
+        // Waits: before the window; ended within it, begun before and within; ended after it, begun before
+        // and within
         for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
             recorder.record_wait(part, intended, acquired);
         }
@@ -351,7 +355,7 @@ mod tests {
             (Measure::WriteUnserved, [80, 130]),
             (Measure::WriteWaitedBefore, [30, 40]),
         ] {
-            assert_eq!(of(measure), expected, "all of them asked to write: {measure:?}");
+            assert_eq!(of(measure), expected, "all acquires are writes: {measure:?}");
         }
         assert!(of(Measure::ReadWait).is_empty() && of(Measure::ReadUnserved).is_empty());
     }
@@ -427,13 +431,13 @@ mod tests {
         assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
         assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
         let mut recorder = ThreadRecorder::new(1);
-        assert_eq!(recorder.window(), Window::CLOSED, "nothing counts before somebody says so");
+        assert_eq!(recorder.window(), Window::CLOSED, "the window is closed at first");
         recorder.set_window(window);
         assert_eq!(recorder.window(), window);
     }
 
     #[test]
-    fn second_is_counted_from_the_start_of_the_window() {
+    fn seconds_are_counted_from_the_start_of_the_window() {
         let mut recorder = ThreadRecorder::new(3);
         recorder.set_window(Window { start: 500_000, end: 4_000_000 });
         for at in [499_999, 500_000, 1_499_999, 1_500_000, 2_500_000, 3_999_999, 4_000_000] {
@@ -445,7 +449,7 @@ mod tests {
             recorder.timeline().iter().map(|second| second.acquisitions).collect::<Vec<_>>(),
             [2, 1, 2]
         );
-        assert_eq!(ThreadRecorder::new(0).timeline().len(), 1, "there is always one to enter things in");
+        assert_eq!(ThreadRecorder::new(0).timeline().len(), 1, "there is at least one second");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Docker's commands, Compose under either of its names, and the output of `docker inspect`.
+//! Runs Docker and Compose commands, and parses the output of `docker inspect`.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -31,7 +31,7 @@ pub struct Container {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerState {
-    /// Whether the process exists, paused or not.
+    /// Whether the process exists; true even if paused.
     pub running: bool,
     pub paused: bool,
     pub exit_code: i64,
@@ -65,7 +65,7 @@ pub struct RestartPolicy {
     pub name: String,
 }
 
-/// A host port that is published for a container's port.
+/// Host port published for a container's port.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Binding {
@@ -81,7 +81,7 @@ pub struct Mount {
     /// `volume`, `bind` or `tmpfs`.
     #[serde(rename = "Type")]
     pub kind: String,
-    /// Path on the host; empty for memory.
+    /// Path on the host; empty for a tmpfs.
     #[serde(default)]
     pub source: String,
     pub destination: String,
@@ -124,7 +124,7 @@ impl Container {
             .map(|(_, value)| value)
     }
 
-    /// Returns whether a path is in memory, which is lost when the container ends.
+    /// Whether a path is in memory, so that its contents are lost when the container ends.
     pub fn is_in_memory(&self, path: &str) -> bool {
         let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
         short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
@@ -145,7 +145,7 @@ impl Container {
         self.host_config.port_bindings.as_ref()?.get(&self.client_port())?.as_ref()?.first()
     }
 
-    /// The host port in use while the container runs. If there is one for each family of addresses, that for IPv4.
+    /// Host port in use while the container runs; the one for IPv4 if both families have one.
     pub fn binding(&self) -> Option<&Binding> {
         let bindings = self.network_settings.ports.as_ref()?.get(&self.client_port())?.as_ref()?;
         bindings.iter().find(|one| !one.host_ip.contains(':')).or(bindings.first())
@@ -153,8 +153,7 @@ impl Container {
 }
 
 impl Mount {
-    /// Directory on the host. For a volume it is the parent directory of all volumes, because a volume's name means nothing to
-    /// users.
+    /// Directory on the host. For a volume, the parent of all volumes, whose own names are meaningless.
     pub fn shared_directory(&self) -> &Path {
         let source = Path::new(&self.source);
         let volumes = source.ancestors().nth(2).filter(|_| self.kind == "volume");
@@ -163,7 +162,7 @@ impl Mount {
 }
 
 impl Binding {
-    /// `host:port` as seen from this host.
+    /// `host:port` as reached from this host.
     pub fn address(&self) -> String {
         let port = &self.host_port;
         match self.host_ip.as_str() {
@@ -174,8 +173,7 @@ impl Binding {
         }
     }
 
-    /// Returns whether the port is the same after a restart of the container. Docker chooses one from a range at each
-    /// start.
+    /// Whether the port survives a restart of the container; Docker may choose a new port from a range.
     pub fn stays(&self) -> bool {
         self.host_port.parse::<u16>().is_ok_and(|port| port > 0)
     }
@@ -198,7 +196,7 @@ fn parse(told: &str) -> Result<Vec<Container>, String> {
         .map_err(|error| format!("cannot parse the output of `docker container inspect`: {error}"))
 }
 
-/// `docker compose`, and `docker-compose` as before version 2.
+/// The Compose plugin, and the separate program before version 2.
 const COMPOSE: [&[&str]; 2] = [&["docker", "compose"], &["docker-compose"]];
 
 /// Runs `docker`; returns its stdout. The command is killed if the future is dropped.
@@ -214,7 +212,7 @@ pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
     said(&command, output)
 }
 
-/// Builds a command in its own process group, so that Ctrl-C does not reach it: a half-made project could not be removed.
+/// Builds a command in its own process group, so that Ctrl-C cannot leave a half-created project behind.
 pub fn command(program: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new(program[0]);
     command.args(&program[1..]).args(arguments).env("LC_ALL", "C");
@@ -237,10 +235,10 @@ pub async fn find_compose() -> Result<&'static [&'static str], Error> {
     installed_compose().await.ok_or_else(|| Error::environment(NO_COMPOSE))
 }
 
-pub const NO_COMPOSE: &str = "there is neither `docker compose` nor `docker-compose`. Install Docker's Compose plugin \
+pub const NO_COMPOSE: &str = "neither `docker compose` nor `docker-compose` is installed. Install Docker's Compose plugin \
                               (Debian, Ubuntu: apt-get install -y docker-compose)";
 
-/// Command of Compose, if installed; Docker's daemon is not needed.
+/// The Compose command, if installed. Does not need Docker's daemon.
 pub async fn installed_compose() -> Option<&'static [&'static str]> {
     for program in COMPOSE {
         if run(command(program, &["version"])).await.is_ok() {
@@ -267,7 +265,7 @@ fn said(command: &Command, output: std::io::Result<Output>) -> Result<String, St
 mod tests {
     use super::*;
 
-    /// Output of Docker 20.10 for a container that Compose created and did not start, shortened.
+    /// Shortened output of Docker 20.10 for a container that Compose created but did not start.
     const TOLD: &str = r#"[{"Id": "8427ff", "Image": "sha256:c430",
         "State": {"Status": "created", "Running": false, "Paused": false, "OOMKilled": false, "ExitCode": 0},
         "Config": {"Image": "zookeeper:3.9", "Env": ["ZOO_MY_ID=1", "ZOO_CFG_EXTRA=a=1 b=2"],
@@ -331,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn client_port_may_be_named_by_a_variable() {
+    fn client_port_is_read_from_a_variable() {
         let told = TOLD.replace("2181/tcp", "2185/tcp").replace("ZOO_MY_ID=1", "ZOO_PORT_NUMBER=2185");
         assert!(parse(&told).unwrap()[0].asked_binding().is_some());
     }
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failure_names_the_command_and_its_stderr_or_what_to_install() {
+    async fn failed_command_is_reported_with_its_stderr_or_an_install_hint() {
         let why = run(command(&["sh", "-c"], &["echo no >&2; exit 7"])).await.unwrap_err();
         assert!(why.contains("`sh -c echo no >&2; exit 7` failed") && why.ends_with(": no"), "{why}");
         let why = run(command(&["zklockbench-no-such-program"], &["x"])).await.unwrap_err();

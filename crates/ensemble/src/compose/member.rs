@@ -8,19 +8,19 @@ use super::docker::{Binding, CLIENT_PORT, Container, docker};
 use crate::directory::describe_placement;
 
 const LOG_LINES: &str = "8";
-/// Variables with a server's number, in the official image and in those of Bitnami and Confluent.
+/// Variables with a server's ID in the official, Bitnami and Confluent images.
 const ID_VARIABLES: [&str; 3] = ["ZOO_MY_ID", "ZOO_SERVER_ID", "ZOOKEEPER_SERVER_ID"];
 
 #[derive(Debug)]
 pub struct Member {
-    /// Number from 1.
+    /// Server number, from 1.
     pub number: usize,
     pub made: Container,
-    /// Host port in use since the start.
+    /// Host port, known once started.
     pub bound: OnceLock<Binding>,
-    /// Directories by the server's own configuration, known since the start.
+    /// Directories from the server's configuration, known once started.
     directories: OnceLock<Result<Directories, String>>,
-    /// Whether the server is intended to be down, so that its end is not reported.
+    /// Whether the server is down on purpose, so that its exit is not reported.
     pub meant_down: AtomicBool,
 }
 
@@ -30,7 +30,7 @@ struct Directories {
     log: String,
 }
 
-/// Prints the configuration file that a server's command line names.
+/// Shell command that prints the configuration file named on a server's command line.
 const CONFIGURATION: &str = "cat \"$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' \
                              | grep -m 1 -E '^[^-].*[.](cfg|properties)$')\"";
 
@@ -58,12 +58,12 @@ pub struct NetworkAttachment {
 }
 
 impl Member {
-    /// Servers in the order of their numbers (`ZOO_MY_ID`).
+    /// Servers in the order of their IDs (`ZOO_MY_ID`).
     pub fn all_of(mut made: Vec<Container>) -> Result<Vec<Self>, String> {
         if let Some(other) = made.iter().find(|one| one.asked_binding().is_none()) {
             return Err(format!(
                 "the service `{}` publishes no port {CLIENT_PORT}: it is not a ZooKeeper server, or its \
-                 clients cannot reach it. A Compose file for the suite has servers only, each with `ports: \
+                 clients cannot reach it. A Compose file for the suite may contain only servers, each with `ports: \
                  [\"2181\"]` or \
                  `ports: [\"127.0.0.1:PORT:2181\"]`; give other services a profile (`profiles: [\"other\"]`)",
                 other.service()
@@ -93,18 +93,18 @@ impl Member {
         format!("server {} ({})", self.number, self.made.service())
     }
 
-    /// `host:port` for clients, as seen from this host.
+    /// Client address as reached from this host, `host:port`.
     pub fn address(&self) -> String {
         self.bound.get().or(self.made.asked_binding()).map(Binding::address).unwrap_or_default()
     }
 
-    /// Reads the directories from the server's configuration, whatever image it is.
+    /// Reads the directories from the server's configuration, which works for every image.
     pub async fn find_directories(&self) {
         let told = docker(&["exec", self.id(), "sh", "-c", CONFIGURATION]).await;
         let found = told.ok().and_then(|told| Directories::parse(&told));
-        let found =
-            found.ok_or_else(|| "its container shows no configuration file with a `dataDir`".to_owned());
-        // Found only once.
+        let found = found
+            .ok_or_else(|| "no configuration file with a `dataDir` was found in its container".to_owned());
+        // Only the first result is kept.
         let _ = self.directories.set(found);
     }
 
@@ -120,22 +120,22 @@ impl Member {
         let directory = self.log_dir();
         self.made
             .is_in_memory(directory)
-            .then(|| format!("{directory} is in memory, and Docker copies only from disk"))
+            .then(|| format!("{directory} is in memory, from which Docker cannot copy"))
     }
 
-    /// Directory of the transaction logs in the container; before the start, the official image's.
+    /// Directory of the transaction logs in the container. Before the start, the official image's default.
     pub fn log_dir(&self) -> &str {
         let official = || self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog");
         self.directories().map_or_else(official, |directories| &directories.log)
     }
 
-    /// Directory of the snapshots and `myid` in the container; before the start, the official image's.
+    /// Directory of snapshots and `myid` in the container. Before the start, the official image's default.
     pub fn data_dir(&self) -> &str {
         let official = || self.made.variable("ZOO_DATA_DIR").unwrap_or("/data");
         self.directories().map_or_else(official, |directories| &directories.data)
     }
 
-    /// File system of the transaction logs and its cost of fsync.
+    /// File system of the transaction logs, and the cost of fsync there.
     pub fn placement(&self) -> String {
         let directory = self.log_dir();
         if self.made.is_in_memory(directory) {
@@ -147,14 +147,14 @@ impl Member {
         }
     }
 
-    /// Checks that the container can be ended, and keeps its data and port when it is started again.
+    /// Checks that the container can be stopped and keeps its data and port across a restart.
     pub fn can_be_ended(&self) -> Result<(), String> {
         let service = self.made.service();
         let policy = &self.made.host_config.restart_policy.name;
         if !matches!(policy.as_str(), "" | "no") {
             return Err(format!(
-                "Docker restarts the service `{service}` by itself (`restart: {policy}`), which undoes a \
-                 fault: write `restart: \"no\"`"
+                "Docker restarts the service `{service}` automatically (`restart: {policy}`), which undoes a \
+                 fault: set `restart: \"no\"`"
             ));
         }
         let in_memory =
@@ -168,7 +168,7 @@ impl Member {
         self.keeps_its_port()
     }
 
-    /// Checks that the container can be taken off its network and put back with the same address.
+    /// Checks that the container can be disconnected from its network and reconnected with the same address.
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.place()?;
         self.keeps_its_port()
@@ -191,18 +191,18 @@ impl Member {
         let networks: Vec<_> = self.made.network_settings.networks.iter().collect();
         let [(network, endpoint)] = networks[..] else {
             return Err(format!(
-                "the service `{service}` is in {} networks: leave it in one",
+                "the service `{service}` is in {} networks: attach it to only one",
                 networks.len()
             ));
         };
         let asked = endpoint.asked.as_ref().and_then(|asked| asked.address.as_ref()?.parse().ok());
         let address = asked.ok_or_else(|| {
             format!(
-                "the service `{service}` has no fixed address, so Docker would reconnect it under another \
+                "the service `{service}` has no fixed address, so Docker would reconnect it with a different \
                  one: give it an `ipv4_address` in a network with a `subnet`"
             )
         })?;
-        // Docker restores the alias that is a prefix of the id by itself.
+        // Docker restores the alias that is a prefix of the ID.
         let names = endpoint.aliases.iter().flatten().filter(|alias| !self.id().starts_with(*alias));
         let aliases = names.cloned().chain([service.to_owned()]).collect::<std::collections::BTreeSet<_>>();
         Ok(NetworkAttachment { network: network.clone(), address, aliases: aliases.into_iter().collect() })
@@ -212,7 +212,7 @@ impl Member {
         self.meant_down.store(down, Ordering::Release);
     }
 
-    /// Exit code, if the server ended by itself according to `now`.
+    /// Describes the exit of the server, if `now` shows that it exited unexpectedly.
     pub fn ended(&self, now: &Container) -> Option<String> {
         if now.state.running || self.meant_down.load(Ordering::Acquire) {
             return None;
@@ -222,7 +222,7 @@ impl Member {
     }
 
     pub async fn log_tail(&self) -> String {
-        // Docker copies a container's stderr to its own stderr.
+        // `docker logs` writes a container's stderr to its own stderr.
         let mut command = super::docker::command(&["docker"], &["logs", "--tail", LOG_LINES, self.id()]);
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         let Ok(Ok(output)) = output else { return "its log cannot be read".into() };

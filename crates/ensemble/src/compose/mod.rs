@@ -1,5 +1,5 @@
-//! An ensemble of Docker Compose containers, brought up for one run and removed with it. Docker itself breaks
-//! the servers: kill, stop, pause, and taking a container off its network.
+//! An ensemble of Docker Compose containers, created for one run and removed afterwards. Faults use Docker's
+//! own commands: kill, stop, pause, and disconnecting a container from its network.
 
 mod docker;
 mod member;

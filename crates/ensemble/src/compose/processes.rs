@@ -1,7 +1,7 @@
-//! Acts on servers in containers and on their network, and checks the effects from within the containers.
+//! Breaks servers in containers and their network, and checks the effects from inside the containers.
 //!
-//! To check whether one container reaches another, it connects to a closed port there: the refusal must come all the way back,
-//! and no server is disturbed.
+//! To check whether one container reaches another, it connects to a closed port there. A refusal proves that
+//! packets pass in both directions, and disturbs no server.
 
 use std::io;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::state::{self, Numbered};
 use crate::{Done, Fact, Links, Logs, Processes, eventually};
 use zklockbench_zk::admin;
 
-/// Seconds after which Docker kills a server that was asked to end.
+/// Seconds until Docker kills a server that does not stop.
 const STOPPED_WITHIN: &str = "10";
 const GONE_WITHIN: Duration = Duration::from_secs(30);
-/// Time limit for a server to listen. Alone on two cores it takes a second.
+/// Timeout for a server to listen. On two otherwise idle cores, this takes a second.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
 
 #[async_trait]
@@ -45,8 +45,7 @@ impl Processes for Compose {
     }
 
     async fn logs(&self) -> io::Result<Logs> {
-        // On other systems, containers run in a virtual machine, whose clock differs from that of the
-        // contenders.
+        // On other systems, containers run in a virtual machine with a different clock.
         if !cfg!(target_os = "linux") {
             return Err(io::Error::other("the servers' clock is not this machine's"));
         }
@@ -58,8 +57,8 @@ impl Processes for Compose {
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
             match docker(&["cp", &from, &directory.to_string_lossy()]).await {
                 Ok(_) => {}
-                // The data were wiped and the server not started since, or the data are in memory, from which Docker
-                // copies nothing.
+                // The data were wiped and the server has not started since, or the data are in memory, from
+                // which Docker cannot copy.
                 Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
                 Err(why) => return Err(io::Error::other(why)),
             }
@@ -107,7 +106,7 @@ impl Processes for Compose {
     async fn resume(&self, server: usize) -> Done {
         let now = self.look_at(server).await?.state;
         if now.running {
-            // An earlier `kill` or `stop` may have been cut short before the server ended.
+            // An earlier `kill` or `stop` may have been cancelled before the server ended.
             self.member(server)?.mean_down(false);
         }
         // Docker refuses to unpause a container that is not paused.
@@ -140,7 +139,7 @@ impl Processes for Compose {
                 "the container of server {server} has ended (exit code {}), and {address} refuses",
                 state.exit_code
             )),
-            _ => Err(format!("{address} is open though server {server} is gone")),
+            _ => Err(format!("{address} still accepts connections although server {server} has ended")),
         }
     }
 
@@ -156,7 +155,7 @@ impl Processes for Compose {
 impl Compose {
     async fn end(&self, server: usize, how: &[&str]) -> Done {
         let member = self.member(server)?;
-        // Set first, so that a check in between does not report the server's end.
+        // Set first, so that a check in between does not report the exit.
         member.mean_down(true);
         let ended = async {
             docker(&[how, &[member.id()]].concat()).await?;
@@ -169,7 +168,7 @@ impl Compose {
             .await
         };
         let ended = ended.await;
-        // Docker reports that the server still runs; if it ends later, that was not intended.
+        // If the server may still be running, a later exit is unexpected.
         if ended.is_err() && !self.look_at(server).await.is_ok_and(|now| !now.state.running) {
             member.mean_down(false);
         }
@@ -193,7 +192,7 @@ impl Compose {
         seen.await?
     }
 
-    /// Removes snapshots and transaction logs in another container that mounts the same volumes.
+    /// Removes snapshots and transaction logs by means of another container that mounts the same volumes.
     async fn wipe_volumes(&self, member: &Member) -> Done {
         let directories = [member.data_dir(), member.log_dir()];
         if let Some(path) = directories.iter().find(|path| member.made.mount_of(path).is_none()) {
@@ -208,7 +207,7 @@ impl Compose {
         docker(&container.concat()).await.map(drop)
     }
 
-    /// Returns whether a packet gets from one container to the other and back.
+    /// Whether a packet passes from one container to the other and back.
     async fn connects(&self, from: usize, to: usize) -> Result<bool, String> {
         let (from, to): (&Member, &Member) = (self.member(from)?, self.member(to)?);
         let connect = format!("exec 3<>/dev/tcp/{}/{DISCARD}", to.place()?.address);
@@ -224,11 +223,10 @@ impl Compose {
 
 /// Port that is closed in every container (discard, RFC 863).
 const DISCARD: u16 = 9;
-/// Seconds a connection may take; it usually takes a millisecond.
+/// Connection timeout in seconds; a connection usually takes a millisecond.
 const PATIENCE: &str = "1";
-/// Docker can only take a container off its network; it has no finer cuts.
 const NO_CUTS: &str =
-    "Docker can take a server off its network, but not drop what one server sends to another";
+    "Docker can disconnect a server from its network, but cannot drop packets between two servers";
 
 #[async_trait]
 impl Links for Compose {
@@ -255,7 +253,7 @@ impl Links for Compose {
     }
 
     async fn heal(&self, _: usize, _: usize) -> Done {
-        // There are no cuts, so there is nothing to heal.
+        // There are no cuts to heal.
         Ok(())
     }
 
@@ -269,16 +267,16 @@ impl Links for Compose {
 
     async fn reaches(&self, from: usize, to: usize) -> Fact {
         if self.connects(from, to).await? {
-            return Ok(format!("a packet got from server {from} to {to} and back"));
+            return Ok(format!("a packet passed from server {from} to {to} and back"));
         }
-        Err(format!("nothing came back to server {from} from {to} within {PATIENCE} s"))
+        Err(format!("server {from} got no answer from server {to} within {PATIENCE} s"))
     }
 
     async fn is_cut(&self, from: usize, to: usize) -> Fact {
         if self.connects(from, to).await? {
-            return Err(format!("a packet got from server {from} to {to} and back"));
+            return Err(format!("a packet passed from server {from} to {to} and back"));
         }
-        Ok(format!("nothing came back to server {from} from {to} within {PATIENCE} s"))
+        Ok(format!("server {from} got no answer from server {to} within {PATIENCE} s"))
     }
 
     async fn is_isolated(&self, server: usize) -> Fact {
@@ -300,7 +298,7 @@ impl Links for Compose {
     }
 
     async fn all_reach(&self) -> Fact {
-        // Servers that are down or paused cannot be asked, and other faults are responsible for them.
+        // Skip servers that are down or paused, because other faults are responsible for them.
         let awake = self.awake().await?;
         let pairs = awake.iter().flat_map(|from| awake.iter().map(|to| (from.number, to.number)));
         let pairs = pairs.filter(|(from, to)| from != to);
@@ -314,7 +312,7 @@ impl Links for Compose {
     }
 }
 
-/// Returns whether this is bash's message for an unreachable address, or the exit code of `timeout`.
+/// Whether this is bash's message for an unreachable address, or the exit code of `timeout`.
 fn is_lost(why: &str) -> bool {
     ["Network is unreachable", "No route to host", "exit status: 124"].iter().any(|said| why.contains(said))
 }

@@ -1,8 +1,7 @@
-//! Everything that Compose creates for one run: containers, networks and volumes of one project, removed with
-//! its owner.
+//! The containers, networks and volumes that Compose creates for one run, removed afterwards.
 //!
-//! Compose labels all of them with the project's name. The holder of that name's lock owns them; if the lock
-//! is free, a killed run left them, and the next run removes them.
+//! Compose labels them with the project's name. A run owns a project while it holds the lock on its name. If
+//! the lock is free, a killed run left the project behind, and the next run removes it.
 
 use std::fs::File;
 use std::io;
@@ -18,11 +17,11 @@ use crate::private;
 const PREFIX: &str = "zklockbench-";
 /// Label that Compose puts on everything it creates.
 const LABEL: &str = "com.docker.compose.project";
-/// Number of searches for leftovers. Objects that Docker was creating when the suite was killed appear late.
+/// Maximum number of searches for leftovers. Objects under construction when a run was killed appear late.
 const LOOKS_AT_MOST: usize = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A project name that is owned until dropped; everything with its label is removed then.
+/// A project that is owned until dropped. Dropping it removes everything with its label.
 #[derive(Debug)]
 pub struct Project {
     name: String,
@@ -46,7 +45,7 @@ impl Project {
     fn create_in(locks: &Path) -> io::Result<Self> {
         private::make(locks)?;
         let name = format!("{PREFIX}{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
-        // The file is locked before it gets its name, so no other run finds it unlocked.
+        // Lock the file before naming it, so that no other run finds it unlocked.
         let unnamed = tempfile::NamedTempFile::new_in(locks)?;
         flock(unnamed.as_file(), FlockOperation::NonBlockingLockExclusive)?;
         let lock = locks.join(&name);
@@ -74,7 +73,7 @@ impl Project {
 
 impl Drop for Project {
     fn drop(&mut self) {
-        // A removed project needs no second search, which would take Docker a while.
+        // Skip a second removal, which would take Docker a while.
         if !self.removed.load(Ordering::Acquire) {
             let _ = self.remove();
         }
@@ -82,16 +81,16 @@ impl Drop for Project {
 }
 
 pub fn left_projects() -> Vec<LeftProject> {
-    // Listing fails only if there is no project of this user.
+    // An error means that the lock directory is not this user's, so this user has no projects.
     left_in(&locks(), |_| Ok(false)).unwrap_or_default()
 }
 
-/// Like [`left_projects`], and removes the projects whose runs are gone.
+/// Like [`left_projects`], but also removes projects whose runs have ended.
 pub fn remove_left_projects() -> Result<Vec<LeftProject>, String> {
     left_in(&locks(), |name| remove(name).map(|()| true))
 }
 
-/// Calls `removing` for each project whose run is gone; it returns whether it removed the project.
+/// Calls `removing`, which returns whether it removed the project, for each project whose run has ended.
 fn left_in(
     locks: &Path,
     removing: impl Fn(&str) -> Result<bool, String>,
@@ -99,7 +98,7 @@ fn left_in(
     if !locks.exists() {
         return Ok(Vec::new());
     }
-    // Files in a directory that others can write to prove nothing.
+    // Do not trust files in a directory that others can write to.
     private::check(locks).map_err(|error| error.to_string())?;
     let entries = std::fs::read_dir(locks).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -118,7 +117,7 @@ fn left_in(
     Ok(left)
 }
 
-/// A directory apart from other programs' files, independent of environment variables, and preserved across reboots.
+/// Directory of the lock files, independent of environment variables and preserved across reboots.
 fn locks() -> PathBuf {
     PathBuf::from(format!("/var/tmp/zklockbench-compose-{}", rustix::process::getuid().as_raw()))
 }
@@ -136,14 +135,14 @@ fn remove(project: &str) -> Result<(), String> {
         ];
         let mut found = found.into_iter();
         match found.try_fold(false, |any, found| found.map(|found| any || found)) {
-            // Done only after a search that found nothing; the first search does not count.
+            // Finish when a search finds nothing, unless it is the first.
             Ok(false) if look > 0 => return Ok(()),
             Ok(_) => {}
-            // A network may still be in use for a moment.
+            // A network may still be in use briefly.
             Err(why) => failed = Err(why),
         }
     }
-    failed.and_then(|()| Err(format!("the project {project} keeps coming back")))
+    failed.and_then(|()| Err(format!("objects of the project {project} reappear after their removal")))
 }
 
 fn remove_kind(project: &str, list: &[&str], remove: &[&str]) -> Result<bool, String> {
@@ -177,7 +176,7 @@ mod tests {
         assert_eq!(left.len(), 2);
         assert_eq!(*removed.borrow(), ["zklockbench-dead"]);
         // The removed project is gone, and the other is still there.
-        let left = left_in(locks.path(), |_| panic!("nothing is to be removed")).unwrap();
+        let left = left_in(locks.path(), |_| panic!("must not remove anything")).unwrap();
         assert_eq!(left, [LeftProject { name: in_use.name().into(), in_use: true }]);
     }
 
@@ -187,7 +186,7 @@ mod tests {
         let locks = tempfile::tempdir().unwrap();
         std::fs::write(locks.path().join("zklockbench-planted"), "").unwrap();
         std::fs::set_permissions(locks.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let refused = left_in(locks.path(), |_| panic!("nothing is to be removed")).unwrap_err();
+        let refused = left_in(locks.path(), |_| panic!("must not remove anything")).unwrap_err();
         assert!(refused.contains("can be written to by others"), "{refused}");
         assert!(Project::create_in(locks.path()).is_err());
     }

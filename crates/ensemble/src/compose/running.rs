@@ -1,4 +1,4 @@
-//! A Compose project that was brought up for one run, and the transaction logs copied out of its containers.
+//! A Compose project created for one run, and the logs of its containers.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -17,13 +17,13 @@ use crate::ports::ClaimedPorts;
 use crate::{network, state};
 use zklockbench_core::error::Error;
 
-/// Time limit for the servers to become ready. Alone on two cores they take 3 to 5 s.
+/// Timeout for the servers to become ready. On two otherwise idle cores, they take 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
-/// Poll interval for a server that ends during the start.
+/// Polling interval for a server that exits during the start.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Largest number of servers, limited by the size of a port block.
 const MOST: usize = 5;
-/// Number of address ranges to try when one turns out to be taken.
+/// Number of address ranges to try if one is in use.
 const ATTEMPTS: usize = 5;
 const TAKEN: &str = "Pool overlaps";
 
@@ -33,7 +33,7 @@ pub struct Compose {
     pub(super) members: Vec<Member>,
     pub(super) project: Project,
     file: PathBuf,
-    /// Numbers of the servers that vote, known since the start.
+    /// Numbers of the voting servers, known once started.
     pub(super) voters: OnceLock<Vec<usize>>,
     _ports: ClaimedPorts,
 }
@@ -43,13 +43,13 @@ impl Compose {
     /// checked first.
     ///
     /// # Errors
-    /// Usage if the file is no Compose file of ZooKeeper servers; environment if Docker is missing, its
+    /// Usage if the file is not a Compose file of ZooKeeper servers; environment if Docker is missing, its
     /// daemon does not answer, or an image is missing. Nothing is left behind.
     pub async fn create(file: &Path) -> Result<Self, Error> {
         readable(file)?;
         let program = find_compose().await?;
         remove_left_projects().map_err(|why| {
-            Error::environment(format!("cannot remove what a killed run left in Docker: {why}"))
+            Error::environment(format!("cannot remove a killed run's leftovers from Docker: {why}"))
         })?;
         let path = file.to_string_lossy();
         let ports = ClaimedPorts::new(services(program, file).await?, 0)?;
@@ -113,7 +113,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Determines what only running servers show: the location of their data, and which of them vote.
+    /// Finds the data directories and the voters, which only running servers reveal.
     async fn learn(&self) {
         join_all(self.members.iter().map(Member::find_directories)).await;
         let _ = self.voters.set(state::voters(&self.addresses()).await);
@@ -133,7 +133,7 @@ impl Compose {
         }
     }
 
-    /// Server whose log is reported: one that ended, else one that does not answer, else the first.
+    /// Server whose log is reported: one that exited, else one that does not answer, else the first.
     async fn guilty(&self) -> &Member {
         let now = self.look().await.unwrap_or_default();
         let ended = self.members.iter().zip(&now).find(|(member, now)| member.ended(now).is_some());
@@ -200,7 +200,7 @@ impl Compose {
         pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// Describes a server that ended by itself, if any. Servers that were ended on purpose don't count.
+    /// Describes a server that exited unexpectedly, if any.
     pub fn ended(&self) -> Option<String> {
         let now = inspect_now(&self.members.iter().map(Member::id).collect::<Vec<_>>());
         now.ok().and_then(|now| self.ended_in(&now))
@@ -220,7 +220,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Removes the project, even if others still share the ensemble. If that fails, the next run tries again.
+    /// Removes the project even if the ensemble is still shared. If this fails, the next run tries again.
     pub fn close(&self) -> Result<(), String> {
         self.project.remove()
     }
@@ -233,7 +233,7 @@ fn readable(file: &Path) -> Result<(), Error> {
     File::open(file).map(drop).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
 }
 
-/// Number of services in a Compose file, each of which must be a server.
+/// Number of services in a Compose file. Each must be a server.
 async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
     let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
@@ -259,7 +259,7 @@ async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPo
     }
 }
 
-/// Words in Docker's errors, with the remedy for each error.
+/// Substrings of Docker's errors, and the remedy for each error.
 const REMEDIES: [(&[&str], &str); 3] = [
     (
         &["port is already allocated", "address already in use"],
@@ -282,8 +282,8 @@ fn remedy(why: &str) -> &'static str {
     REMEDIES.iter().find(|(words, _)| fits(words)).map_or("", |(_, remedy)| remedy)
 }
 
-/// Variables that a Compose file may use so that any number of runs can coexist: host ports for each server, and the
-/// first three octets of the network's addresses.
+/// Variables for Compose files, so that several runs can coexist: each server's host ports, and the first
+/// three octets of the network's addresses.
 fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
     let of = |(index, ports): (usize, &crate::ports::ServerPorts)| {
         let number = index + 1;
@@ -304,7 +304,7 @@ async fn containers(project: &Project) -> Result<Vec<Container>, String> {
     let ids = docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter]).await?;
     let ids: Vec<&str> = ids.split_whitespace().collect();
     if ids.is_empty() {
-        return Err("Compose has created no container".into());
+        return Err("Compose created no containers".into());
     }
     inspect(&ids).await
 }

@@ -1,5 +1,5 @@
-//! Selects the contenders or servers that a fault hits, and proves that it did. Targets such as `holder` are resolved when the
-//! fault fires. Every change must be undone, so actions on several targets continue after a failure.
+//! Selects the targets of a fault, and proves that the fault hit them. Targets such as `holder` are resolved
+//! when the fault fires. Every change must be undone, so actions on several targets continue after a failure.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use zklockbench_core::catalog::fault::{Proof, Target};
 use zklockbench_core::clock;
 use zklockbench_zk::SessionKey;
 
-/// Time limit for a contender to become the requested target, or for the session or leader to be broken to exist. Another fault
-/// may just have ended all sessions or caused an election.
+/// Timeout for a holder, waiter, session or leader to exist. Another fault may just have ended all sessions
+/// or caused an election.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -76,13 +76,13 @@ pub async fn servers(
     }
 }
 
-/// Number of the leader. During an election, waits for its result.
+/// Number of the leader. During an election, waits for the result.
 pub async fn leader(reach: &FaultReach<'_>) -> Result<usize, String> {
     let processes = reach.processes()?;
     reach.while_loaded(eventually(PATIENCE, || processes.leader())).await
 }
 
-/// Label of these servers in outputs, with their roles if the leader was known.
+/// Display name of these servers, with their roles if the leader is known.
 pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) -> String {
     let role = |server: usize| match leader {
         Some(leader) if leader == server => " (leader)",
@@ -107,7 +107,7 @@ pub fn name(contenders: &[usize], target: &Target) -> String {
     }
 }
 
-/// Time within which everything that was running or in flight has finished.
+/// Time for everything running or in flight to finish.
 const SETTLES: Duration = Duration::from_millis(20);
 
 pub fn proof(seen: Result<String, String>) -> Proof {
@@ -117,7 +117,6 @@ pub fn proof(seen: Result<String, String>) -> Proof {
     }
 }
 
-/// `Ok`, or `otherwise` as the error.
 pub fn only_if(is_so: bool, otherwise: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }
@@ -141,7 +140,7 @@ where
     done
 }
 
-/// Applies an action to each target, and waits until each has taken effect.
+/// Applies an action to each target, and waits until all have taken effect.
 pub async fn do_and_see<T: Copy, D, S>(
     all: &[T],
     deed: impl Fn(T) -> D,
@@ -165,7 +164,7 @@ pub async fn until(within: Duration, is_so: impl Fn() -> bool, otherwise: &str) 
     eventually(within, look).await
 }
 
-/// Returns whether a count stays the same for `lasts`.
+/// Whether a count stays the same for `lasts`.
 pub async fn stands_still<T: PartialEq>(count: &impl Fn() -> T, lasts: Duration) -> bool {
     tokio::time::sleep(SETTLES).await;
     let before = count();

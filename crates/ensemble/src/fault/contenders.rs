@@ -1,4 +1,4 @@
-//! The contenders of a trial as faults see them: their state, and ways to keep one away or make it crash.
+//! The contenders of a trial as targets of faults: their state, their admissions and crash orders.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,10 +25,10 @@ pub trait Contenders: Send + Sync {
     fn waits_since(&self, contender: usize) -> Option<Stamp>;
     /// Gate in front of everything that a contender runs.
     fn gate(&self, contender: usize) -> Arc<Gate>;
-    /// Admission that a contender passes before it asks for the lock.
+    /// Admission that a contender passes before each cycle.
     fn admission(&self, contender: usize) -> Arc<Admission>;
     fn session(&self, contender: usize) -> Option<SessionKey>;
-    /// Whether the contender's client is known to reach the servers by another way than this proxy.
+    /// Whether the contender's client is known to bypass this proxy.
     fn bypasses(&self, _contender: usize, _proxy: &Proxy) -> bool {
         false
     }
@@ -36,30 +36,29 @@ pub trait Contenders: Send + Sync {
     fn is_being_closed(&self, contender: usize, session: i64);
     /// Records that a server has confirmed the end of this session.
     fn was_closed(&self, contender: usize, session: i64);
-    /// Moves the clock of the contender's deadlines ahead.
+    /// Moves the clock behind the contender's deadlines ahead.
     fn clock_jumps(&self, contender: usize, by: Duration);
     /// Orders a contender to crash as soon as it is `doing` something.
     fn crash(&self, contender: usize, doing: Doing) -> CrashOrder;
-    /// Locks acquired by all contenders in the measured phase. In a run by several workers, an estimate for
-    /// all of them that assumes equal shares.
+    /// Number of locks acquired in the measured phase. With several workers, an estimate for all of them that
+    /// assumes equal shares.
     fn acquired(&self) -> u64;
 }
 
-/// Admission of one contender. Once closed, it lets the contender finish its cycle and then keeps it away.
+/// Admission of one contender. A closed admission lets the current cycle finish and blocks the next one.
 #[derive(Debug, Default)]
 pub struct Admission {
     closed: AtomicUsize,
-    /// Whether the contender has entered for a cycle.
+    /// Whether the contender is in a cycle.
     is_in: AtomicBool,
     opened_at: AtomicU64,
     opened: Notify,
 }
 
 impl Admission {
-    /// Enters once admitted. Returns the time from which the wait counts: `intended`, or the time at which
-    /// the admission was opened if that is later.
+    /// Enters once admitted. Returns the start of the wait: `intended` or, if later, the time of opening.
     pub async fn come_in(&self, intended: Stamp) -> Stamp {
-        // Set the flag before reading `closed`, so that a closed admission seen as empty is empty.
+        // Set the flag before reading `closed`, so that no contender enters a closed admission seen as empty.
         self.is_in.store(true, Ordering::SeqCst);
         if !self.is_closed() {
             return intended;
@@ -100,7 +99,7 @@ impl Admission {
     }
 }
 
-/// Admissions that stay closed while this lives, and are then opened all at once.
+/// Guard that keeps admissions closed, and opens all of them at once when dropped.
 #[derive(Debug)]
 pub struct KeptAway(Vec<Arc<Admission>>);
 
@@ -132,8 +131,8 @@ pub enum Doing {
 
 /// Crash orders of one contender, in the order in which they were given.
 ///
-/// One crash executes one order, so it proves only one fault. Dropping an order withdraws it, so that no contender crashes for a
-/// fault that was already recorded as not injected.
+/// Each crash executes one order, so it proves only one fault. Dropping an order withdraws it, so that no
+/// contender crashes for a fault that was already recorded as not injected.
 #[derive(Debug, Default)]
 pub struct CrashOrders {
     given: Mutex<Vec<Arc<OrderState>>>,
@@ -156,7 +155,7 @@ impl CrashOrders {
         CrashOrder { order, orders: Arc::clone(self) }
     }
 
-    /// Returns when the contender must crash during this activity. It must then crash and report it with
+    /// Waits for an order to crash during this activity. The contender must then crash and call
     /// [`CrashOrders::has_crashed`].
     pub async fn due(&self, doing: Doing) {
         while !self.take(doing) {
@@ -172,7 +171,7 @@ impl CrashOrders {
         true
     }
 
-    /// Returns whether the contender is ordered to crash in its next hold.
+    /// Whether the contender is ordered to crash in its next hold.
     pub fn waits_for_a_hold(&self) -> bool {
         locked(&self.given).iter().any(|order| order.doing == Doing::Holding)
     }
@@ -184,7 +183,7 @@ impl CrashOrders {
     }
 }
 
-/// One crash order, from the side that gave it.
+/// Handle of one crash order.
 #[derive(Debug)]
 #[must_use = "dropping it withdraws the order"]
 pub struct CrashOrder {
@@ -215,7 +214,7 @@ mod tests {
         let admission = Arc::new(Admission::default());
         assert_eq!(admission.come_in(7).await, 7);
         let one = KeptAway::behind(vec![Arc::clone(&admission)]);
-        assert!(!one.are_out(), "it finishes its turn");
+        assert!(!one.are_out(), "the contender finishes its cycle");
         admission.go_out();
         assert!(one.are_out());
         let other = KeptAway::behind(vec![Arc::clone(&admission)]);
@@ -243,7 +242,7 @@ mod tests {
         let [one, other] = [Doing::Holding, Doing::Holding].map(|doing| orders.give(doing));
         assert!(!is_due(&orders, Doing::Waiting) && orders.waits_for_a_hold());
         assert!(is_due(&orders, Doing::Holding));
-        assert!(!one.is_carried_out(), "it has not crashed yet");
+        assert!(!one.is_carried_out(), "the contender has not crashed yet");
         orders.has_crashed();
         assert_eq!([one.is_carried_out(), other.is_carried_out()], [true, false]);
         assert!(is_due(&orders, Doing::Holding));

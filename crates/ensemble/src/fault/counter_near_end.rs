@@ -1,4 +1,4 @@
-//! `counter-near-end`: raises the sequence counters of the locks' directories to just below their end.
+//! `counter-near-end`: raises the sequence counters of the locks' directories to just below their limit.
 
 use std::time::Duration;
 
@@ -31,9 +31,9 @@ after the newest transaction. The server with that log is started first, then th
 Proof: the directories' stats show the new counter.
 Ends by itself, when the ensemble is healthy. Only for servers that the suite has started as processes of this host.
 
-A correct lock: it works until the counter is used up. From then on it fails every acquire, leaves no node behind
-and never lets two in. A counter does not wrap: every further node gets the number 2147483647, or a negative one,
-and a restart does not repair that.
+A correct lock: it works until the counter is used up. After that, it fails every acquire, leaves no node behind
+and never admits two holders. A counter does not wrap: every further node gets the number 2147483647 or a
+negative number, and a restart does not repair that.
 Where it misleads: the ensemble is down for a few seconds, so sessions with a short timeout end.",
     ends: Ends::ByItself,
     stops_service: true,

@@ -1,4 +1,4 @@
-//! `freeze`: a contender and its session stop for a while.
+//! `freeze`: pauses a contender and its session for a while.
 
 use super::aim::{self, only_if, stands_still};
 use super::reach::FaultReach;
@@ -28,7 +28,7 @@ two.",
     ..FaultCard::CONTENDERS
 };
 
-/// Time after which anything that ran when the gate was shut has stopped.
+/// Time for work in progress to finish after the gate is shut.
 const SETTLES: Duration = Duration::from_millis(20);
 /// Time during which nothing may run, as proof of the fault.
 const LOOKS_FOR: Duration = Duration::from_millis(30);
@@ -41,17 +41,17 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     let (hit, gates, shut) = shut(choice, reach, &mut draw).await?;
     let passed = move || -> u64 { gates.iter().map(|gate| gate.times_passed()).sum() };
     let proof = if stands_still(&passed, LOOKS_FOR).await {
-        Proof::Proved(format!("no part of it ran for {LOOKS_FOR:?}"))
+        Proof::Proved(format!("neither the contender nor its client ran for {LOOKS_FOR:?}"))
     } else {
-        Proof::NotProved("it kept running".into())
+        Proof::NotProved("the contender kept running".into())
     };
     let before = passed();
     let target = aim::name(&hit, &choice.target);
-    let stood = async move { only_if(passed() == before, "it has resumed") };
+    let stood = async move { only_if(passed() == before, "the contender has resumed") };
     Ok(Active::until_dropped(target, proof, shut).still_if(stood))
 }
 
-/// Shuts the gates of the targets, and checks that the targets still are what the fault asks for.
+/// Shuts the gates of the targets, and checks that the targets still have the requested role.
 async fn shut(
     choice: &FaultChoice,
     reach: &FaultReach<'_>,

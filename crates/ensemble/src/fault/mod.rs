@@ -1,4 +1,4 @@
-//! Faults that are injected on purpose: three tables with the card and the injection of each kind.
+//! Faults: three tables with the description and the injection of each kind.
 
 mod aim;
 mod contenders;
@@ -30,13 +30,13 @@ pub use registry::{cards, find};
 pub use schedule::{Fired, News, Schedule, run};
 pub use wire::{REQUEST, requests};
 
-/// A fault that is being injected; the error states why it could not be.
+/// A fault injection in progress. The error is the reason why the fault could not be injected.
 pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct FaultEntry {
     pub card: FaultCard,
-    /// Injects the fault. Returns once its effect was seen, or the time for that is over.
+    /// Injects the fault. Returns once its effect was observed or the timeout expired.
     pub inject: fn(Firing<'_>) -> Injecting<'_>,
 }
 
@@ -47,23 +47,23 @@ pub struct Firing<'a> {
     pub draw: ChaCha8Rng,
 }
 
-/// Future that undoes a fault and checks the result, or that checks its effect before.
+/// Future that undoes a fault and checks the result, or that checks the fault's effect.
 pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 
-#[must_use = "a fault is undone by its healing"]
+#[must_use = "the fault lasts until its healing is awaited"]
 pub struct Active<'a> {
-    /// What the fault has hit, e.g. `contender 7 (holder)`.
+    /// Name of the target, e.g. `contender 7 (holder)`.
     pub target: String,
     pub proof: Proof,
-    /// Time at which the effect was seen, if before this value was created.
+    /// Time at which the effect was observed, if before this value was created.
     pub seen_at: Option<Stamp>,
-    /// Repeats the check that the fault is still in effect, just before the fault is undone.
+    /// Checks that the fault is still in effect, just before the fault is undone.
     pub still: Healing<'a>,
     pub healing: Healing<'a>,
 }
 
 impl<'a> Active<'a> {
-    /// A fault that `healing` undoes.
+    /// A fault that lasts until `healing` undoes it.
     pub fn until(
         target: String,
         proof: Proof,
@@ -78,7 +78,7 @@ impl<'a> Active<'a> {
         Self { still: Box::pin(look), ..self }
     }
 
-    /// A fault that is in effect while `guard` lives.
+    /// A fault that lasts until `guard` is dropped.
     pub fn until_dropped(target: String, proof: Proof, guard: impl Sized + 'a) -> Self {
         Self::until(target, proof, async move {
             drop(guard);

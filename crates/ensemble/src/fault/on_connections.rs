@@ -1,4 +1,4 @@
-//! Faults between contenders and servers, by the proxy.
+//! Faults of connections between contenders and servers, injected by the proxy.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ behind a list for longer than the session timeout, the session ends.",
     FaultEntry {
  card: FaultCard {
     name: "stall",
-    summary: "keeps a contender's connection open, but lets nothing pass",
+    summary: "keeps a contender's connection open, but passes no data",
     source: "Toxiproxy's timeout toxic; ZooKeeper Programmer's Guide, sessions",
     details: "\
 Inject: the proxy stops reading and passing on data, in both directions; new connections stall as well.
@@ -132,7 +132,7 @@ the whole timeout to stop its work.",
     FaultEntry {
  card: FaultCard {
     name: "drop-reply",
-    summary: "lets a request be carried out, but loses its reply together with the connection",
+    summary: "loses the reply to an executed request, together with the connection",
     source: "Curator's CreateBuilder.withProtection; ZooKeeper's recipes page, recoverable errors",
     details: "\
 Inject: the proxy waits for the contender's next request of the kind `request`, passes it on, keeps its reply and
@@ -160,7 +160,7 @@ After a `list` or a `watch` it reads again.",
     FaultEntry {
  card: FaultCard {
     name: "drop-request",
-    summary: "loses a request together with the connection before any server has seen it",
+    summary: "loses a request, together with the connection, before it reaches a server",
     source: "CURATOR-678; Curator's guaranteed delete",
     details: "\
 Inject: the proxy waits for the contender's next request of the kind `request`, passes on earlier requests, keeps
@@ -199,7 +199,7 @@ async fn bandwidth(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Act
     Ok(wire::set(hit, move |proxy, who| proxy.bandwidth(who, rate), measure).await)
 }
 
-/// Allowance for saved-up capacity of a connection and for late timers.
+/// Tolerance for a connection's unused capacity and for late timers.
 const SLACK: Duration = Duration::from_millis(100);
 
 /// Number of bytes that have passed; an error if it exceeds the limit.
@@ -222,7 +222,7 @@ async fn stall(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<
     let proof = if stands_still(&passed, LOOKS_FOR).await {
         Proof::Proved(format!("nothing passed for {LOOKS_FOR:?}"))
     } else {
-        Proof::NotProved("something passed".into())
+        Proof::NotProved("data passed".into())
     };
     let name = hit.name.clone();
     Ok(Active::until_dropped(name, proof, guards).still_if(wire::nothing_passes(hit)))
@@ -230,10 +230,10 @@ async fn stall(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<
 
 async fn reset(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
-    // While servers are down there may be no connection to reset.
+    // While servers are down, there may be no connection to reset.
     let reset = || async {
         match hit.who.iter().map(|who| hit.proxy.reset(*who)).sum::<usize>() {
-            0 => Err("it had no connection".to_owned()),
+            0 => Err("the contender had no connection".to_owned()),
             reset => Ok(counted(reset, "connection was reset", "connections were reset")),
         }
     };
@@ -245,7 +245,7 @@ async fn refuse(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let guards: Vec<_> = hit.who.iter().map(|who| hit.proxy.refuse(*who)).collect();
     let gone = || hit.who.iter().all(|who| hit.proxy.connections(*who) == 0);
-    let gone = until(TAKES_EFFECT, gone, "a connection stayed").await;
+    let gone = until(TAKES_EFFECT, gone, "a connection remained open").await;
     let proof = proof(gone.map(|()| "no connection was left".to_owned()));
     let name = hit.name.clone();
     Ok(Active::until_dropped(name, proof, guards).still_if(wire::nothing_passes(hit)))

@@ -53,7 +53,7 @@ the new session to release what it acquired with the old one.",
     FaultEntry {
  card: FaultCard {
     name: "slow-consumer",
-    summary: "a contender gets replies and events late",
+    summary: "a contender receives replies and events late",
     source: "ZooKeeper Programmer's Guide, Java binding: callbacks that hold up the event thread",
     details: "\
 Inject: the proxy delays everything that a server sends to the contender by `lag`. `delay` does that in both
@@ -68,7 +68,7 @@ Where it misleads: the lag is the proxy's; the contender itself is as fast as be
         name: "lag",
         kind: ParamKind::Duration,
         default: "100ms",
-        doc: "How late it gets each reply and event.",
+        doc: "Delay of each reply and event.",
     }],
     ..FaultCard::CONNECTIONS
 },
@@ -135,7 +135,7 @@ async fn crash(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<
     let order = |contender: &usize| reach.contenders.crash(*contender, doing);
     let orders: Vec<CrashOrder> = hit.iter().map(order).collect();
     let all = || orders.iter().all(CrashOrder::is_carried_out);
-    let crashed = until(AT_MOST, all, "it had not crashed").await;
+    let crashed = until(AT_MOST, all, "the contender had not crashed").await;
     let seen = "its connection was cut, and its client was discarded";
     let proof = proof(crashed.map(|()| seen.to_owned()));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))
@@ -172,7 +172,7 @@ async fn clock_jump(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Ac
     let begin = clock::now();
     let waits =
         || hit.iter().any(|one| reach.contenders.waits_since(*one).is_some_and(|since| since <= begin));
-    let noticed = until(NOTICES, || !waits(), "it still waited").await;
+    let noticed = until(NOTICES, || !waits(), "the contender still waited").await;
     let proof = proof(noticed.map(|()| "its acquire has ended".to_owned()));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))
 }
@@ -188,10 +188,10 @@ async fn burst(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<
     Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept).still_if(still))
 }
 
-/// A contender between two cycles crashes when the next one begins.
+/// Timeout for a crash. A contender between two cycles crashes when the next one begins.
 const AT_MOST: Duration = Duration::from_secs(30);
-/// Time to reach a server and have it close the session, long enough for an election.
+/// Timeout for a server to close the session, long enough for an election.
 const DEADLINE: Duration = Duration::from_secs(30);
 const NOTICES: Duration = Duration::from_secs(10);
-/// Time until the last contender has been served and has released.
+/// Timeout for the last contender to be served and to release.
 const TAKES_EFFECT: Duration = Duration::from_secs(120);

@@ -1,6 +1,6 @@
-//! Common parts of faults of servers and their links, which last until they are lifted and the ensemble is healthy. They take
-//! servers down and restart them (`kill`, `restart`, `wipe`, `lose-majority`), or undo a fault that was cut short in an unknown
-//! state.
+//! Common parts of faults of servers and their links, which last until they are undone and the ensemble is
+//! healthy. This module takes servers down and restarts them (`kill`, `restart`, `wipe`, `lose-majority`),
+//! and undoes interrupted faults.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use zklockbench_core::catalog::fault::{Capability, Target};
 use zklockbench_core::clock;
 
 const GOES_DOWN: Duration = Duration::from_secs(20);
-/// Time until links are seen to be cut or healed.
+/// Timeout for links to be cut or healed.
 pub const LINKS_CHANGE: Duration = Duration::from_secs(30);
-/// Time for an election, and for servers to synchronise. On a loaded host, they start slowly.
+/// Timeout for an election and for servers to synchronise. On a loaded host, servers start slowly.
 pub const COMES_BACK: Duration = Duration::from_secs(60);
 
 /// Applies an effect to the targeted servers until it is healed.
@@ -44,7 +44,7 @@ pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>)
     .await
 }
 
-/// A fault that lasts until its effects are undone; each effect is checked once more just before.
+/// A fault that lasts until its effects are undone. Just before, each effect is checked once more.
 pub fn until_lifted<'a>(
     target: String,
     seen: Result<String, String>,
@@ -65,8 +65,8 @@ pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_
 
 /// Takes a server down and deletes its data; healing starts it empty.
 ///
-/// Acknowledged data may be only on a bare majority that includes this server. So nothing is deleted before every other server
-/// has all data: a server that is down, or was wiped and still fetches its data, may lack some.
+/// Acknowledged data may exist only on a bare majority that includes this server. All other servers must
+/// therefore serve first: a server that is down or still synchronising may lack data.
 pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
     let Firing { choice, reach, mut draw } = firing;
     let processes = reach.processes()?;
@@ -74,14 +74,15 @@ pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
     let servers = aim::servers(&choice.target, reach, &mut draw).await?;
     let others: Vec<usize> = (1..=processes.servers()).filter(|server| !servers.contains(server)).collect();
     let all_serve = eventually(aim::PATIENCE, || all_still(&others, |server| processes.serves(server)));
-    reach.while_loaded(all_serve).await.map_err(|why| {
-        format!("nothing was wiped, because the data of a majority might have been lost with it: {why}")
-    })?;
+    reach
+        .while_loaded(all_serve)
+        .await
+        .map_err(|why| format!("nothing was wiped, because acknowledged data might have been lost: {why}"))?;
     take_down(How::Wiped, servers, &choice.target, reach).await
 }
 
-/// Takes servers down until the fault is healed. If the leader was among them and a majority is left, another
-/// leader has been elected when this returns.
+/// Takes servers down until the fault is healed. If the leader is among them and a majority is left, waits
+/// for the election of another leader.
 pub async fn take_down<'a>(
     how: How,
     servers: Vec<usize>,
@@ -134,8 +135,8 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
 }
 
-/// Undoes effects, and waits until every server serves and is synchronised. After broken links, it first waits until
-/// all links work. If another fault prevents that, its healing waits instead.
+/// Undoes effects, and waits until all links work and every server serves and is synchronised. If another
+/// fault still prevents this, the healing of that fault waits instead.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
     if effects.iter().any(Effect::breaks_a_link) {
@@ -151,9 +152,9 @@ pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), St
     eventually(COMES_BACK, whole).await
 }
 
-/// Undoes everything that faults with these needs may have done to servers, and waits until the ensemble is healthy. Used after a
-/// fault that was cut short: effects on contenders and connections end when dropped, but servers must be started, resumed and
-/// rejoined.
+/// Undoes all effects that faults with these needs may have had on servers, and waits until the ensemble is
+/// healthy. Needed after an interrupted fault: effects on contenders and connections end when dropped, but
+/// servers must be started, resumed and rejoined.
 pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), String> {
     if !needs.reaches_servers() {
         return Ok(());
@@ -162,7 +163,7 @@ pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), S
     reach.in_effect.forget().await;
     let servers: Vec<usize> = (1..=processes.servers()).collect();
     let joined = if needs == Capability::Processes { Ok(()) } else { reach.links()?.heal_all().await };
-    // A server that was being ended when the fault was cut short may exist in one check and be gone in the next.
+    // A server that was being stopped at the interrupt may exist in one check and be gone in the next.
     let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
     joined.and(whole.await.map(drop))
 }

@@ -49,11 +49,11 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     let ways = ways(choice.word("shape"), leader, processes.servers());
     let cuts: Vec<Effect> = ways.iter().map(|(from, to)| Effect::Cut(*from, *to)).collect();
     let seen = begin(&cuts, LINKS_CHANGE, reach).await;
-    let seen = seen.map(|_| format!("nothing gets {}", described(&ways)));
+    let seen = seen.map(|_| format!("no packets pass {}", described(&ways)));
     Ok(until_lifted(format!("the network, leader {leader}"), seen, cuts, reach))
 }
 
-/// Pairs `(from, to)` of servers between which nothing may pass.
+/// Pairs `(from, to)` of servers between which no packets may pass.
 fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
     let others: Vec<usize> = (1..=servers).filter(|server| *server != leader).collect();
     let minority = (servers - 1) / 2;

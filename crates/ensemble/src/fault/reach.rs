@@ -1,7 +1,7 @@
 //! Everything that a fault can act on, and the effects of all current faults on servers and their links.
 //!
-//! A fault adds its effects and removes them when it ends. The intended state of a server follows from all effects, so
-//! no fault undoes another's effect, whichever ends first.
+//! A fault adds its effects and removes them when it ends. The intended state of a server follows from all
+//! effects, so a fault that ends does not undo another fault's effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use zklockbench_zk::Target;
 
 pub struct FaultReach<'a> {
     pub contenders: &'a dyn Contenders,
-    /// The ensemble, through a connection other than the contenders'.
+    /// The ensemble, for connections other than the contenders'.
     pub target: &'a Target,
     /// The servers' processes, if this run can act on them.
     pub processes: Option<&'a dyn Processes>,
@@ -50,14 +50,14 @@ impl<'a> FaultReach<'a> {
         self.proxy.ok_or_else(|| "there is no proxy between contenders and servers".into())
     }
 
-    /// Begins an effect, unless another fault already has. Must be ended, even after a failure.
+    /// Begins an effect, unless another fault has already begun it. Must be ended, even after a failure.
     pub async fn begin(&self, effect: Effect, how: How) -> Done {
         self.in_effect.add(effect);
         self.is_loaded()?;
         self.bring_about(effect, how).await
     }
 
-    /// Ends an effect, unless another fault still has it.
+    /// Ends an effect, unless another fault still needs it.
     pub async fn end(&self, effect: Effect) -> Done {
         self.in_effect.take_away(effect);
         self.bring_about(effect, How::Killed).await
@@ -67,8 +67,7 @@ impl<'a> FaultReach<'a> {
         match effect {
             Effect::Down(server) => self.processes()?.is_down(server).await,
             Effect::Still(server) => {
-                // A check during another fault's change would see a transient state, such as a server that is restarted in order
-                // to be paused.
+                // Wait for changes by other faults, e.g. a restart that precedes a pause.
                 let _settled = self.in_effect.made(server).lock_owned().await;
                 let processes = self.processes()?;
                 if self.in_effect.has(Effect::Down(server)) {
@@ -121,7 +120,7 @@ enum Wanted {
     #[default]
     Running,
     Still,
-    /// A server that is down need not be paused as well.
+    /// Takes precedence over `Still`.
     Down,
 }
 
@@ -135,12 +134,12 @@ pub struct InEffect {
     broken: tokio::sync::Mutex<BTreeSet<Effect>>,
     /// Locked while the data of a server are being deleted.
     wiping: tokio::sync::Mutex<()>,
-    /// Cancelled once the measured load has ended: nothing is injected any more.
+    /// Cancelled once the measured load has ended. Nothing is injected after that.
     load_ended: CancellationToken,
 }
 
 impl InEffect {
-    /// Ends the measured load. From now on faults are only undone.
+    /// Ends the measured load. After that, faults are only undone.
     pub fn load_ends(&self) {
         self.load_ended.cancel();
     }
@@ -162,23 +161,23 @@ impl InEffect {
         locked(&self.counts).contains_key(&effect)
     }
 
-    /// Returns whether any effect on servers is in force, so that the ensemble need not be healthy.
+    /// Whether any effect on servers is active, so that the ensemble need not be healthy.
     pub fn is_any(&self) -> bool {
         !locked(&self.counts).is_empty()
     }
 
-    /// Returns whether no fault breaks a link.
+    /// Whether no fault breaks a link.
     pub fn links_are_whole(&self) -> bool {
         !locked(&self.counts).keys().any(Effect::breaks_a_link)
     }
 
-    /// Returns whether the faults leave a majority of `voters` that can commit.
+    /// Whether the faults leave a majority of `voters` that can commit.
     pub fn leaves_a_majority_of(&self, voters: &[usize]) -> bool {
         let mut lost = BTreeSet::new();
         for effect in locked(&self.counts).keys() {
             match effect {
                 Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
-                // The leader determines which servers reach each other.
+                // With cuts, it depends on the leader which servers reach each other.
                 Effect::Cut(..) => return false,
             };
         }
@@ -205,7 +204,7 @@ impl InEffect {
         let made = self.made(server);
         let mut made = made.lock().await;
         let wanted = self.wanted(server);
-        // The attempt is recorded first, because an attempt that failed half-way must be undone, too.
+        // Record the attempt first, because an attempt that fails half-way must be undone, too.
         let before = std::mem::replace(&mut *made, wanted);
         let runs = processes.is_running(server).await;
         match wanted {
@@ -224,7 +223,7 @@ impl InEffect {
         }
     }
 
-    /// Waits until no other fault deletes data, and blocks such faults while the guard lives.
+    /// Waits until no other fault deletes data, and blocks such faults until the guard is dropped.
     pub async fn wipes_alone(&self) -> impl Sized {
         self.wiping.lock().await
     }
@@ -232,7 +231,7 @@ impl InEffect {
     async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
         let is_wanted = self.has(effect);
-        // As above, the change counts as made even if the attempt failed.
+        // As above, record the change even if the attempt fails.
         let was = if is_wanted { !broken.insert(effect) } else { broken.remove(&effect) };
         match (effect, was, is_wanted) {
             (Effect::Off(server), false, true) => links.isolate(server).await,
@@ -243,7 +242,7 @@ impl InEffect {
         }
     }
 
-    /// Forgets all effects, before everything is undone.
+    /// Clears all effects, before all servers and links are restored.
     pub async fn forget(&self) {
         locked(&self.counts).clear();
         self.broken.lock().await.clear();
@@ -273,7 +272,7 @@ mod tests {
             [Wanted::Down, Wanted::Still, Wanted::Running]
         );
         all.take_away(Effect::Down(1));
-        assert_eq!(all.wanted(1), Wanted::Down, "the other fault still holds it down");
+        assert_eq!(all.wanted(1), Wanted::Down, "the other fault keeps the server down");
         all.take_away(Effect::Down(1));
         assert_eq!(all.wanted(1), Wanted::Still);
         all.take_away(Effect::Still(1));
@@ -291,7 +290,7 @@ mod tests {
         assert!(all.leaves_a_majority_of(&three) && all.links_are_whole());
         all.add(Effect::Off(2));
         assert!(!all.leaves_a_majority_of(&three) && all.leaves_a_majority_of(&five));
-        assert!(all.leaves_a_majority_of(&[3, 4, 5]), "observers are down");
+        assert!(all.leaves_a_majority_of(&[3, 4, 5]), "only observers are down");
         assert!(!all.links_are_whole());
         all.add(Effect::Cut(4, 5));
         assert!(!all.leaves_a_majority_of(&five));

@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_has_a_default_target() {
+    fn every_fault_without_a_fixed_target_has_a_default_target() {
         for card in cards() {
             let fixed = card.targets == Targets::Fixed;
             assert_eq!(fixed, card.default_target.is_empty(), "{}", card.name);

@@ -39,7 +39,7 @@ async fn inject(Firing { reach, .. }: Firing<'_>) -> Result<Active<'_>, String> 
     let order: Vec<usize> = others.chain([leader]).collect();
     let (mut seen_at, mut down) = (None, Vec::new());
     let seen = roll(&order, reach, &mut down, &mut seen_at).await;
-    // A server that stayed down on the way is started, too.
+    // Healing also starts a server that was left down by a failure.
     let healing = lift(reach, down);
     Ok(Active { seen_at, ..Active::until("all servers".into(), proof(seen), healing) })
 }

@@ -2,9 +2,9 @@
 //! is healed before `run` returns, however the trial ends. A fault is proved only if it was in effect for its
 //! planned time under load.
 //!
-//! Nothing is injected once the load has ended. A fault of contenders or connections whose injection is then in
-//! progress is dropped, which undoes it. An injection into servers runs to its end, within its own limits; only an
-//! interrupt cuts it short, and then all effects on servers are undone.
+//! Nothing is injected once the load has ended. Injections into contenders or connections still in progress
+//! are then dropped, which undoes them. An injection into servers runs to completion within its timeouts;
+//! only an interrupt cancels it, and then all effects on servers are undone.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,16 +24,14 @@ use zklockbench_core::units::{counted, format_duration};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Largest shortfall of a fault's planned time with which it still counts as proved: a share of it, and a
-/// limit.
+/// Largest shortfall of the planned time of a proved fault: a share of the time, up to a limit.
 const TOLERANCE: f64 = 0.05;
 const TOLERANCE_AT_MOST: Duration = Duration::from_millis(100);
 
-/// Faults of a trial, with the times between which they may act.
+/// Faults of a trial, with the start and end of the time in which they may act.
 pub struct Schedule<'a> {
     pub faults: &'a [FaultChoice],
-    /// Returns whether this worker injects the n-th occurrence of a fault, given by index; exactly one worker
-    /// does.
+    /// Whether this worker injects the n-th occurrence of the fault with this index; exactly one worker does.
     pub is_ours: &'a dyn Fn(usize, u32) -> bool,
     pub seed: u64,
     pub begin: Stamp,
@@ -76,7 +74,7 @@ impl Schedule<'_> {
 pub struct Fired {
     pub fault: usize,
     pub target: String,
-    /// Time of the injection; for a fault that never fired, the time at which it was given up.
+    /// Time of the injection; for a fault that never fired, the time at which its wait ended.
     pub asked: Stamp,
     pub effective: Option<Stamp>,
     pub ended: Option<Stamp>,
@@ -84,8 +82,7 @@ pub struct Fired {
     pub left: Option<String>,
 }
 
-/// Injects all faults. Returns their outcomes in the order of injection, without those that an interrupt
-/// prevented.
+/// Injects all faults. Returns their outcomes in order of injection, except faults prevented by an interrupt.
 pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> {
     let load_ended = Cell::new(None);
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
@@ -105,7 +102,7 @@ pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> 
         shots = join_all(firings) => shots,
     };
     let mut shots: Vec<Shot<'_>> = shots.into_iter().flatten().collect();
-    // No other fault starts servers at this time.
+    // No other fault starts servers at this point.
     for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
         let healed = outage::undo_all(shot.entry.card.needs, reach).await;
         shot.ended(schedule, healed);
@@ -228,7 +225,7 @@ impl<'a> Shot<'a> {
     }
 }
 
-/// Shortfall of a fault against its plan, if any; `in_effect` ends with the load at the latest.
+/// Shortfall of a fault against its plan, if any. `in_effect` ends with the load at the latest.
 fn cut_short(planned: Option<Duration>, injected: Stamp, in_effect: Range<Stamp>) -> Option<String> {
     let Some(planned) = planned else {
         return (injected > in_effect.end).then(|| "not over in time".to_owned());
@@ -264,7 +261,7 @@ fn why_never(start: Start, reach: &FaultReach<'_>) -> String {
                 counted(wanted, "acquisition", "acquisitions")
             )
         }
-        _ => "it never fired: the load ended before its time came".into(),
+        _ => "it never fired: the load ended before its start time".into(),
     }
 }
 
@@ -454,7 +451,7 @@ mod tests {
         // The fault took effect after the load had ended
         let never = Range { start: 7, end: 5 };
         assert_eq!(cut_short(Some(MS), 9, never).as_deref(), Some("in effect for 0 µs of 1 ms"));
-        // A fault that ends by itself must be over by then
+        // A fault that ends by itself must be over when the load ends
         assert_eq!([cut_short(None, 5, 5..5).is_some(), cut_short(None, 6, 5..5).is_some()], [false, true]);
     }
 }

@@ -1,5 +1,4 @@
-//! Common parts of faults between contenders and servers: their targets, measurements, and the loss of a
-//! message.
+//! Common parts of faults of connections: their targets, measurements, and the loss of a message.
 
 use std::cell::RefCell;
 use std::ops::Add;
@@ -18,7 +17,7 @@ use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::RequestKind;
 use zklockbench_core::units::counted;
 
-/// Connections that are hit, and their name in outputs.
+/// Connections targeted by a fault, and their display name.
 pub struct Hit<'a> {
     pub proxy: &'a Proxy,
     pub who: Vec<Who>,
@@ -27,7 +26,7 @@ pub struct Hit<'a> {
     pub passage: Passage<'a>,
 }
 
-/// The contenders whose connections are hit, and which must all pass the proxy.
+/// Targeted contenders, whose connections must all pass the proxy.
 pub struct Passage<'a> {
     proxy: &'a Proxy,
     contenders: Vec<usize>,
@@ -35,7 +34,7 @@ pub struct Passage<'a> {
 }
 
 impl Passage<'_> {
-    /// Fails if one of the contenders is known to reach the servers by another way.
+    /// Fails if any of these contenders is known to bypass the proxy.
     pub fn check(&self) -> Result<(), String> {
         match self.contenders.iter().find(|contender| self.seen.bypasses(**contender, self.proxy)) {
             None => Ok(()),
@@ -65,7 +64,7 @@ pub async fn aim_at<'a>(
     Ok(Hit { proxy, who, name, passage })
 }
 
-/// Traffic of the targets since some time.
+/// Traffic of the targets since a point in time.
 #[derive(Clone)]
 pub struct Since<'a> {
     proxy: &'a Proxy,
@@ -108,7 +107,7 @@ impl<'a> Since<'a> {
         Duration::from_micros(clock::now() - self.begun)
     }
 
-    /// Number of connections: those at the beginning and those opened since.
+    /// Number of connections that were open at the beginning or were opened since.
     pub fn connections(&self) -> u64 {
         let came = Self::counted(self.proxy, &self.who).connections - self.before.connections;
         self.connections as u64 + came
@@ -118,7 +117,7 @@ impl<'a> Since<'a> {
 /// Result of a measurement; `None` if nothing has passed.
 pub type Measured = Option<Result<String, String>>;
 
-/// Applies a setting to each target until it is healed. The proof is a measurement of the traffic from then on, repeated just
+/// Applies a setting to each target until healed. The proof is a measurement of later traffic, repeated just
 /// before healing. While servers are down, there may be no traffic.
 pub async fn set<'a>(
     hit: Hit<'a>,
@@ -131,7 +130,7 @@ pub async fn set<'a>(
     let passing = || async {
         let is_in_the_way = |setting: &Settings| setting.refused || setting.stalled;
         if who.iter().all(|who| is_in_the_way(&proxy.in_force(*who))) {
-            return Ok("in force once another fault lets data pass".to_owned());
+            return Ok("in effect once no other fault stops the data".to_owned());
         }
         let measured = measure(&since.borrow());
         match measured {
@@ -161,18 +160,18 @@ pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
     Some(if mean >= least { Ok(told) } else { Err(told) })
 }
 
-/// Checks, once polled, that no data have passed since this call, neither through the proxy nor past it.
+/// Checks, when polled, that no data have passed since this call and that no contender bypasses the proxy.
 pub fn nothing_passes(hit: Hit<'_>) -> impl Future<Output = Result<(), String>> {
     let Hit { proxy, who, passage, .. } = hit;
     let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };
     let before = passed();
     async move {
         passage.check()?;
-        only_if(passed() == before, "something passed in the meantime")
+        only_if(passed() == before, "data passed in the meantime")
     }
 }
 
-/// Kind of request that `drop-request` and `drop-reply` hit.
+/// Kind of request that `drop-request` and `drop-reply` affect.
 pub const REQUEST: Param = Param {
     name: "request",
     kind: ParamKind::OneOf(&["create", "delete", "multi", "join", "release", "list", "watch"]),
@@ -180,21 +179,23 @@ pub const REQUEST: Param = Param {
     doc: "",
 };
 
-/// Time until the contender must have sent such a request.
+/// Timeout for the contender to send a matching request.
 const WAITS_FOR: Duration = Duration::from_secs(30);
 
-/// Makes the proxy lose a message of the contender's next matching request, and waits for that.
+/// Makes the proxy lose a message of the contender's next matching request, and waits until it is lost.
 pub async fn lose(
     Firing { choice, reach, mut draw }: Firing<'_>,
     order: impl Fn(&Proxy, Who, &[RequestKind]) -> LostMessage,
     tell: impl Fn(&Struck) -> String,
 ) -> Result<Active<'_>, String> {
     let hit = aim_at(choice, reach, &mut draw).await?;
-    let [who @ Who::Client(_)] = hit.who[..] else { return Err("it needs exactly one contender".into()) };
+    let [who @ Who::Client(_)] = hit.who[..] else {
+        return Err("the fault needs exactly one contender".into());
+    };
     let loss = order(hit.proxy, who, requests(choice.word(REQUEST.name)));
     let proof = match tokio::time::timeout(WAITS_FOR, loss.strikes()).await {
         Ok(struck) => Proof::Proved(tell(&struck)),
-        Err(_) => Proof::NotProved(format!("no such request came within {WAITS_FOR:?}")),
+        Err(_) => Proof::NotProved(format!("no such request was sent within {WAITS_FOR:?}")),
     };
     Ok(Active::over(hit.name, proof))
 }

@@ -1,5 +1,4 @@
-//! The packets of client and server on one connection, as far as the proxy understands them: which session they
-//! negotiate, and which request or reply must be lost.
+//! The frames of one connection: the session they negotiate, and the requests or replies to drop.
 
 use std::sync::Mutex;
 
@@ -11,7 +10,7 @@ use super::traffic::Traffic;
 
 use zklockbench_core::locked::locked;
 
-/// A request or reply that must be lost.
+/// A request or reply to drop.
 #[derive(Debug)]
 pub struct LostRequest {
     loss: FoundLoss,
@@ -21,7 +20,7 @@ pub struct LostRequest {
 }
 
 impl LostRequest {
-    /// Reports that it was lost.
+    /// Reports the loss.
     pub fn strike(self) {
         self.loss.strike(self.struck);
     }
@@ -34,7 +33,7 @@ struct ConversationState {
     /// Whether the client has sent its connect request, so that frames follow.
     asked: bool,
     answered: bool,
-    /// Request whose reply must be lost.
+    /// Request whose reply must be dropped.
     doomed: Option<(ClientRequest, FoundLoss)>,
     trace: Option<Trace>,
 }
@@ -59,7 +58,7 @@ impl<'a> Conversation<'a> {
         self.registration.course.has_passed_data();
     }
 
-    /// Reads bytes from the client. Returns the first request that must be lost, and reads nothing after it.
+    /// Reads bytes from the client. Returns the first request to drop, and reads nothing after it.
     pub fn requested(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
         let mut state = locked(&self.state);
@@ -90,7 +89,7 @@ impl<'a> Conversation<'a> {
         lost
     }
 
-    /// Reads bytes from the server. Returns the first reply that must be lost, and reads nothing after it.
+    /// Reads bytes from the server. Returns the first reply to drop, and reads nothing after it.
     pub fn replied(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
         let mut state = locked(&self.state);
@@ -135,7 +134,7 @@ impl ConversationState {
         }
     }
 
-    /// Checks whether a request or its reply must be lost. Returns the request to withhold, with its loss.
+    /// Checks whether to drop a request or its reply. Returns the request to drop now, with its loss.
     fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, FoundLoss)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
         let loss = registration.loss_for(request.kind)?;

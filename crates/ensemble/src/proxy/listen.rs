@@ -1,4 +1,4 @@
-//! The proxy's listeners, its one thread, and the life of each client connection.
+//! The proxy's listeners, its thread, and the handling of client connections.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,12 +21,12 @@ use zklockbench_core::locked::locked;
 
 /// Backlog of shared listeners: all contenders of a trial may connect at the same moment.
 const BACKLOG: i32 = 4096;
-/// Backlog of a client's own listener: a client has one connection, and perhaps one that it has given up.
+/// Backlog of a client's own listener: a client has one connection, and perhaps an abandoned one.
 const BACKLOG_OF_ONE: i32 = 16;
 /// Pause after a connection could not be accepted, e.g. for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// Listeners and their thread. Dropping this closes them and all connections.
+/// Listeners and their thread. Dropping them closes all listeners and connections.
 #[derive(Debug)]
 pub struct Listening {
     /// `host:port` of the shared listeners, in the order of the servers.
@@ -47,7 +47,7 @@ impl Listening {
         let addresses = listen_before(&servers, None, &handle, table)?;
         let (goes_on, ends) = oneshot::channel::<()>();
         let work = move || {
-            // The sender sends nothing; it is dropped.
+            // Ends when the sender is dropped; nothing is ever sent.
             let _ = runtime.block_on(ends);
         };
         let thread = std::thread::Builder::new().name("proxy".into()).spawn(work).map_err(cannot("start"))?;
@@ -150,7 +150,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     let mut orders = registration.orders();
     while_stalled(client, registration.joined_stalled, &mut orders).await?;
     let server = connect(server, &mut orders).await?;
-    // Requests are small, and a request need not wait for the acknowledgement of the previous one.
+    // Requests are small, and must not wait for the acknowledgement of the previous one.
     for socket in [client, &server] {
         let _ = socket.set_nodelay(true);
     }
@@ -165,7 +165,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     ended.map(|_| ())
 }
 
-/// Waits until data may move. A client that has gone by then is never connected to the server.
+/// Waits until the connection is not stalled. Fails if the client has hung up by then.
 async fn while_stalled(
     client: &TcpStream,
     joined_stalled: bool,
@@ -190,8 +190,7 @@ async fn while_stalled(
     if has_hung_up(client) { Err(ConnectionEnd::Cut) } else { Ok(()) }
 }
 
-/// Connects to the server. If the server is down, the client's connection is reset, the closest that a proxy
-/// gets to a refusal.
+/// Connects to the server. If the server is down, the client's connection is reset.
 async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<TcpStream, ConnectionEnd> {
     let told = async {
         let told = orders.wait_for(|orders| orders.ending().is_some()).await;

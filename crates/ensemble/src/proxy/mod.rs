@@ -1,13 +1,13 @@
-//! A TCP proxy between clients and the servers of an ensemble. It is always in place, so that a fault of a client's link is only
-//! a setting.
+//! A TCP proxy between clients and the servers of an ensemble. The proxy is always in place, so that a fault
+//! of a client's link is only a setting.
 //!
 //! The proxy identifies clients by the address they connect to: each may have its own listeners
-//! ([`Proxy::connect_for`]). So a client's settings apply from the first byte of any connection, even in a new session.
-//! The proxy reads the frames that pass and changes none of them. Anything else (four-letter commands, TLS) passes
-//! untouched.
+//! ([`Proxy::connect_for`]). A client's settings therefore apply from the first byte of any connection, even
+//! in a new session. The proxy reads the frames that pass and changes none of them. Anything else
+//! (four-letter commands, TLS) passes unread.
 //!
-//! All work is done on one thread. Timers are late by about a millisecond, never early. A client sees the proxy's sockets instead
-//! of the network's: a server that is down shows as a reset instead of a refusal.
+//! All work is done on one thread. Timers are late by about a millisecond, never early. Clients connect to
+//! the proxy's sockets, so a server that is down causes a reset instead of a refusal.
 
 mod conversation;
 mod listen;
@@ -50,7 +50,7 @@ impl Proxy {
         Self::with(servers, Arc::default())
     }
 
-    /// A proxy that counts the frames of clients that connect by [`Proxy::connect_for`].
+    /// Like [`Proxy::before`], and counts the frames of clients that connect by [`Proxy::connect_for`].
     pub fn counting(servers: &[String]) -> Result<(Self, Arc<Wire>), Error> {
         let wire = Arc::<Wire>::default();
         Ok((Self::with(servers, Arc::new(ProxyTable::counting(Arc::clone(&wire))))?, wire))
@@ -71,14 +71,13 @@ impl Proxy {
         self.addresses().join(",")
     }
 
-    /// Connect string for one client, which identifies it as [`Who::Client`] whatever its session. Always the
-    /// same for the same client.
+    /// Connect string for one client, whose connections then count as [`Who::Client`]; never changes.
     pub fn connect_for(&self, client: usize) -> Result<String, Error> {
         Ok(self.listening.addresses_for(client, &self.table)?.join(","))
     }
 
-    /// Notes the messages of clients with their own listeners from their next connections on, by the clients' numbers.
-    /// Clients without an element are not traced.
+    /// Records the messages of clients with their own listeners, starting with their next connections.
+    /// `messages` is indexed by client number; other clients are not traced.
     pub fn trace(&self, messages: &[Arc<Messages>]) {
         self.table.trace(messages);
     }
@@ -88,8 +87,8 @@ impl Proxy {
         self.listening.all_addresses()
     }
 
-    /// Delays data by `delay.latency` and a random part of `delay.extra` in each direction, unless `delay.only` names one; a
-    /// round trip takes twice that longer. Order is kept. The random parts depend on the seed and the connection's number.
+    /// Delays data by `delay.latency` plus a random part of `delay.extra`, in both directions unless
+    /// `delay.only` is set. Order is kept. The random parts depend on the seed and the connection's number.
     /// Healing releases all waiting data at once.
     pub fn delay(&self, who: Who, delay: Delay) -> Guard {
         Guard::set(&self.table, who, Setting::Delay(delay))
@@ -100,9 +99,9 @@ impl Proxy {
         Guard::set(&self.table, who, Setting::Bandwidth(bytes_per_second.max(1)))
     }
 
-    /// Keeps connections open and lets nothing move in either direction, not even the close of one side. Nothing is lost: once
-    /// healed, data move on. The only connection dropped is one whose client has gone before its connect request passed, because
-    /// a server would take its session away from a newer connection.
+    /// Keeps connections open but passes nothing in either direction, not even a close. No data are lost:
+    /// they pass after healing. Only a connection whose client hung up before its connect request passed is
+    /// dropped, because it would take the session away from a newer connection.
     pub fn stall(&self, who: Who) -> Guard {
         Guard::set(&self.table, who, Setting::Stall)
     }
@@ -117,26 +116,27 @@ impl Proxy {
         self.table.in_force(who)
     }
 
-    /// Resets connections, losing data in flight; returns their number. Done once [`Proxy::connections`] drops them.
+    /// Resets connections, losing data in flight; returns their number. They are gone once
+    /// [`Proxy::connections`] no longer counts them.
     pub fn reset(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Reset)
     }
 
-    /// Closes connections on both sides, as when a client crashes, losing data in flight; returns their number. Done once
-    /// [`Proxy::connections`] no longer counts them.
+    /// Closes connections on both sides, as when a client crashes, losing data in flight; returns their
+    /// number. They are gone once [`Proxy::connections`] no longer counts them.
     pub fn cut(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Cut)
     }
 
-    /// Loses the reply to the target's next request of one of these kinds. The server executes the request and earlier
-    /// replies are passed on, then the connection is cut. If the connection breaks first for another reason, the next
-    /// such request is taken.
+    /// Drops the reply to the target's next request of one of these kinds. The server executes the request,
+    /// earlier replies are passed on, and the connection is cut. If the connection breaks earlier, the next
+    /// such request is used.
     pub fn drop_reply(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
         LostMessage(self.table.arm(who, LostPart::Reply, kinds))
     }
 
-    /// Loses the target's next request of one of these kinds. Earlier requests reach the server, this one
-    /// does not, and the connection is cut.
+    /// Drops the target's next request of one of these kinds, after earlier requests, and cuts the
+    /// connection.
     pub fn drop_request(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
         LostMessage(self.table.arm(who, LostPart::Request, kinds))
     }
@@ -157,14 +157,13 @@ impl Proxy {
         self.table.passed(who)
     }
 
-    /// Number of open connections. A connection whose end went unnoticed in a stall counts until that is
-    /// healed.
+    /// Number of open connections. A connection that ended during a stall counts until the stall is healed.
     pub fn connections(&self, who: Who) -> usize {
         self.table.connections(who)
     }
 }
 
-/// A setting that holds for connections while this lives.
+/// Guard of a setting of connections.
 #[must_use = "dropping it undoes the setting"]
 #[derive(Debug)]
 pub struct Guard {
@@ -184,13 +183,13 @@ impl Drop for Guard {
     }
 }
 
-/// A request or reply that is lost while this lives.
+/// Handle of a request or reply to drop.
 #[must_use = "dropping it cancels the loss"]
 #[derive(Debug)]
 pub struct LostMessage(watch::Receiver<Option<Struck>>);
 
 impl LostMessage {
-    /// Waits until a request is struck; forever if none comes. Works on any executor.
+    /// Waits until the message is lost; forever if no request matches. Works on any executor.
     pub async fn strikes(&self) -> Struck {
         let mut told = self.0.clone();
         let struck = told.wait_for(Option::is_some).await.ok().and_then(|struck| struck.clone());

@@ -4,8 +4,8 @@
 use zklockbench_core::jute::Reader;
 use zklockbench_core::measure::RequestKind;
 
-/// Longest plausible frame. ZooKeeper's own limit is 1 MiB unless it is raised; four-letter commands and TLS
-/// read as greater lengths.
+/// Longest plausible frame. ZooKeeper's own limit is 1 MiB by default; four-letter commands and TLS records
+/// look like longer frames.
 const LONGEST: usize = 64 << 20;
 /// Bytes of a frame that are kept: its header and a path.
 const KEPT: usize = 2048;
@@ -23,7 +23,7 @@ pub struct Frame<'a> {
 
 /// Finds the frames of one direction of a connection: a length of four bytes, then that many bytes.
 ///
-/// Only the beginning of a frame is kept, so its length costs no memory, and a frame may be split anywhere.
+/// Only the beginning of a frame is kept, so long frames need no memory. A frame may be split anywhere.
 #[derive(Debug, Default)]
 pub struct Frames {
     /// Length and first bytes of the current frame.
@@ -34,8 +34,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Calls `each` for every frame that ends in these bytes. After an error the stream counts as something
-    /// else, and no more frames are found.
+    /// Calls `each` for every frame that ends in these bytes. After an error, finds no more frames.
     pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(&Frame<'_>) -> Result<(), NotFrames>) {
         let mut at = 0;
         let mut start = 0;
@@ -101,8 +100,7 @@ pub fn is_connect_request(head: &[u8]) -> bool {
         && reader.int().is_some_and(|length| (-1..=64).contains(&length))
 }
 
-/// The session that the first frame from a server grants; 0 if the requested one is over. `None` if the frame answers no connect
-/// request.
+/// Session ID granted by a server's first frame; 0 if the session is over, `None` if the frame is too short.
 pub fn granted_session(head: &[u8]) -> Option<i64> {
     let mut reader = Reader(head);
     let _protocol_and_timeout = (reader.int()?, reader.int()?);
@@ -111,7 +109,7 @@ pub fn granted_session(head: &[u8]) -> Option<i64> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientRequest {
-    /// Number that its reply repeats.
+    /// Number that the reply repeats.
     pub xid: i32,
     /// Opcode of the protocol.
     pub opcode: i32,
@@ -244,7 +242,7 @@ fn operation(opcode: i32, reader: &mut Reader<'_>) -> Option<Operation> {
     })
 }
 
-/// Returns whether the body of this reply is a refusal. Only a multi's is, since its header reports no error.
+/// Whether the body of this reply is a refusal. Only a multi is refused in the body; its header has no error.
 pub fn is_refused(opcode: i32, body: &[u8]) -> bool {
     const ERROR: i32 = -1;
     opcode == 14 && Reader(body).part() == Some(Some(ERROR))
@@ -275,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn read_with_a_watch_is_another_kind() {
+    fn read_with_a_watch_has_its_own_kind() {
         let read = |opcode, watch: u8| request(&head(1, opcode, &[&text("/x"), &[watch]])).unwrap().kind;
         assert_eq!([read(4, 0), read(4, 1)], [RequestKind::GetData, RequestKind::GetDataWatch]);
         assert_eq!([read(3, 0), read(3, 1)], [RequestKind::Exists, RequestKind::ExistsWatch]);
@@ -346,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_name_the_created_nodes() {
+    fn created_nodes_are_read_from_replies() {
         let reply = [header(1), text("/q/n-7"), header(5), vec![0; 68], header(2), header(-1)].concat();
         assert_eq!(Reader(&reply).created(14), Some(vec!["/q/n-7".to_owned()]));
         assert_eq!(Reader(&reply[..20]).created(14), None);
@@ -365,7 +363,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn garbage_never_panics(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
+        fn arbitrary_bytes_never_panic(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
             let _ = (request(&garbage), reply(&garbage));
             let _ = (is_connect_request(&garbage), granted_session(&garbage));
             let _ = (operations(opcode, &garbage), Reader(&garbage).created(opcode));
@@ -409,7 +407,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_does_not_panic_and_is_not_kept(
+        fn frames_keep_a_bounded_part_of_an_arbitrary_stream(
             garbage in prop::collection::vec(any::<u8>(), 0..5000),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         ) {

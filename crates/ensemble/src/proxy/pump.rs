@@ -41,14 +41,13 @@ pub struct Pump<'a> {
     ended: bool,
     /// Whether the input ended because the connection broke.
     broken: bool,
-    /// Request or reply that must be lost; nothing more may pass.
+    /// Request or reply to drop; nothing after it may pass.
     lost: Option<LostRequest>,
     has_passed: bool,
 }
 
 impl<'a> Pump<'a> {
-    /// Pump of one direction between the client's socket and the server's; `number` sets its random delays apart
-    /// from those of other pumps.
+    /// Creates the pump of one direction. `number` makes its random delays differ from those of other pumps.
     pub fn new(
         direction: Direction,
         [client, server]: [&'a TcpStream; 2],
@@ -88,7 +87,7 @@ impl<'a> Pump<'a> {
                 PumpTurn::Write => self.write(),
             };
             if !goes_on {
-                // The receiver is gone, which the other direction notices by itself.
+                // The receiver is gone. The other direction detects this, too.
                 return Ok(());
             }
         }
@@ -105,7 +104,7 @@ impl<'a> Pump<'a> {
         tokio::select! {
             biased;
             _ = orders.changed() => {
-                // The change is seen but not applied yet.
+                // Keep the change marked, because `obey` applies it.
                 orders.mark_changed();
                 PumpTurn::Look
             }
@@ -205,15 +204,15 @@ impl<'a> Pump<'a> {
         // A socket that is already gone need not be shut down.
         let _ = SockRef::from(self.to).shutdown(Shutdown::Write);
         match self.direction {
-            // A client may have sent its last request and wait for the reply; a server that sends no more has
-            // closed.
+            // A client may still wait for a reply; a server that sends no more data has closed the
+            // connection.
             Direction::ToServer => Ok(()),
             Direction::ToClient => Err(ConnectionEnd::Cut),
         }
     }
 }
 
-/// Returns whether the peer has closed its end, even if unread bytes come before that.
+/// Whether the peer has closed its end, even if unread bytes are left.
 pub fn has_hung_up(socket: &TcpStream) -> bool {
     kernel_reports_closed(socket).unwrap_or_else(|| {
         let ready = socket.ready(Interest::READABLE).now_or_never();
@@ -221,8 +220,8 @@ pub fn has_hung_up(socket: &TcpStream) -> bool {
     })
 }
 
-/// Asks the kernel: the runtime's view of a socket is as old as its last poll. Not every system reports an
-/// end that has unread bytes before it.
+/// Queries the kernel, because the runtime's state of a socket is as old as its last poll. Not every system
+/// reports a close before all bytes are read.
 #[cfg(target_os = "linux")]
 fn kernel_reports_closed(socket: &TcpStream) -> Option<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -240,11 +239,11 @@ fn is_for_later(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Largest number of waiting bytes. At this number reading stops, which slows the sender down.
+/// Maximum number of waiting bytes. At this number, reading stops, which slows the sender down.
 const ROOM: usize = 4 << 20;
-/// Parts per second that a limited bandwidth passes: each has at most the bytes of 10 ms.
+/// Parts per second under a bandwidth limit; each part has at most the bytes of 10 ms.
 const PARTS_A_SECOND: u64 = 100;
-/// Lateness that a limited bandwidth may make up for, because timers are late by about a millisecond.
+/// Lateness to make up for under a bandwidth limit, because timers are late by about a millisecond.
 const CREDIT: Duration = Duration::from_millis(20);
 
 /// Data of one read.
@@ -256,7 +255,7 @@ struct Piece {
     due: Instant,
 }
 
-/// Pieces in the order in which they came and will go.
+/// Waiting pieces, in order of arrival.
 #[derive(Debug)]
 struct Queue {
     direction: Direction,
@@ -264,9 +263,9 @@ struct Queue {
     bytes: usize,
     delays: Vec<(Delay, Rng)>,
     bandwidth: Option<u64>,
-    /// Time by which a limited bandwidth has carried everything sent so far.
+    /// Time at which the bandwidth limit has carried everything sent so far.
     idle_from: Instant,
-    /// Number that sets this queue's random delays apart from those of other queues.
+    /// Number that makes this queue's random delays differ from those of other queues.
     number: u64,
 }
 
@@ -280,7 +279,7 @@ impl Queue {
     /// Applies changed settings. Waiting data are delayed by no more than the remaining delays.
     fn set(&mut self, settings: &Settings, now: Instant) {
         self.bandwidth = settings.bandwidth;
-        // Time in which nothing could move is not made up for.
+        // Do not make up for time in which nothing could be sent.
         self.idle_from = self.idle_from.max(now);
         let is_ours = |delay: &&Delay| delay.only.is_none_or(|only| only == self.direction);
         let delays: Vec<Delay> = settings.delays.iter().filter(is_ours).copied().collect();
@@ -292,15 +291,14 @@ impl Queue {
         self.delays = delays.iter().map(|delay| (*delay, random(delay))).collect();
         let mut before = None;
         for piece in &mut self.pieces {
-            // The piece is due as if it had arrived under these delays only, but never later than it was due
-            // before.
+            // The piece is due as if it had arrived under these delays only, but never later than before.
             let due = (piece.came + late(&mut self.delays)).max(now);
             piece.due = piece.due.min(before.map_or(due, |before| due.max(before)));
             before = Some(piece.due);
         }
     }
 
-    /// Returns whether data can pass without waiting.
+    /// Whether data can pass without waiting.
     fn is_direct(&self) -> bool {
         self.pieces.is_empty() && self.delays.is_empty() && self.bandwidth.is_none()
     }
@@ -323,7 +321,7 @@ impl Queue {
         self.pieces.push_back(Piece { bytes: bytes.to_vec(), sent: 0, came: now, due });
     }
 
-    /// Time at which the next part is due; `None` if nothing waits.
+    /// Time at which the next part is due; `None` if the queue is empty.
     fn due(&self) -> Option<Instant> {
         let part = self.part()?;
         Some(self.carried(part.len()).unwrap_or(self.pieces.front()?.due))
@@ -339,8 +337,7 @@ impl Queue {
         Some(&rest[..most.clamp(1, rest.len())])
     }
 
-    /// Removes bytes of the next part, which have gone. Returns how long their piece was held back, once all
-    /// of it has gone.
+    /// Removes sent bytes of the first piece; once all are sent, returns how long the piece was held back.
     fn gone(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
         if let Some(carried) = self.carried(bytes) {
             self.idle_from = carried.max(now.checked_sub(CREDIT).unwrap_or(now));
@@ -355,7 +352,7 @@ impl Queue {
             .map(|piece| now.saturating_duration_since(piece.came))
     }
 
-    /// Time at which a limited bandwidth has carried these bytes of the first piece.
+    /// Time at which a bandwidth limit has carried these bytes of the first piece; `None` without a limit.
     fn carried(&self, bytes: usize) -> Option<Instant> {
         let (rate, piece) = (self.bandwidth?, self.pieces.front()?);
         Some(self.idle_from.max(piece.due) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64))
@@ -433,7 +430,7 @@ mod tests {
         assert_eq!(queue.due(), Some(now + 1000 * MS));
         queue.set(&Settings::default(), now + MS);
         assert_eq!(queue.due(), Some(now + MS));
-        assert_eq!(queue.gone(1, now + MS), Some(MS), "so long it was kept back");
+        assert_eq!(queue.gone(1, now + MS), Some(MS), "the time for which it was held back");
         assert_eq!(queue.part(), Some(&b"b"[..]));
     }
 
@@ -479,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_link_saves_up_no_bandwidth() {
+    fn idle_link_does_not_save_up_bandwidth() {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
         queue.push(&[0; 10], now + 5000 * MS);
         assert_eq!(queue.due(), Some(now + 5010 * MS));

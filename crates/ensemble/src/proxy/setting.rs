@@ -1,5 +1,4 @@
-//! Settings of connections, the combination of several settings for one connection, and the requests and
-//! replies that must be lost.
+//! Settings of connections, their combination for one connection, and messages to drop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use super::protocol::ClientRequest;
 use super::traffic::Direction;
 use zklockbench_core::measure::RequestKind;
 
-/// Longer than any trial. Without a limit, a time could exceed the clock's range.
+/// Limit of delays: longer than any trial, but within the clock's range.
 const AGES: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Target of a setting: existing connections and new ones.
@@ -89,7 +88,7 @@ impl Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEnd {
     Reset,
-    /// Both sides see the other one close the connection.
+    /// To each side, it looks as if the other side had closed the connection.
     Cut,
 }
 
@@ -100,7 +99,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// How the connection must end, if it must.
+    /// How the connection must end; `None` if it may continue.
     pub fn ending(&self) -> Option<ConnectionEnd> {
         self.ending.or(self.settings.refused.then_some(ConnectionEnd::Reset))
     }
@@ -108,7 +107,7 @@ impl Orders {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostPart {
-    /// The request itself, which no server sees.
+    /// The request itself, which never reaches a server.
     Request,
     /// The reply to an executed request. Refusals are passed on.
     Reply,
@@ -122,13 +121,13 @@ pub struct Struck {
     pub zxid: i64,
 }
 
-/// A loss that waits for its request.
+/// A pending loss.
 #[derive(Debug)]
 pub struct Armed {
     pub who: Who,
     pub part: LostPart,
     pub kinds: Vec<RequestKind>,
-    /// Where to report the loss. It has no receiver once it was cancelled.
+    /// Reports the loss. A cancelled loss has no receiver.
     pub told: watch::Sender<Option<Struck>>,
 }
 
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_add_up_and_the_worst_of_other_settings_counts() {
+    fn delays_add_up_and_the_strictest_of_other_settings_applies() {
         let delay = Delay { latency: Duration::from_millis(5), extra: Duration::ZERO, seed: 1, only: None };
         let settings =
             [Setting::Delay(delay), Setting::Bandwidth(10), Setting::Bandwidth(20), Setting::Delay(delay)];

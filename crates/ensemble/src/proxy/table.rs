@@ -25,7 +25,7 @@ struct Connection {
 /// Session of a connection, and the last time at which it passed data.
 #[derive(Debug, Default)]
 pub struct Course {
-    /// 0 while it is unknown.
+    /// Session ID; 0 while unknown.
     session: AtomicI64,
     passed_at: AtomicU64,
 }
@@ -57,13 +57,13 @@ impl Course {
 struct Inner {
     settings: BTreeMap<u64, (Who, Setting)>,
     connections: HashMap<u64, Connection>,
-    /// Traffic of each client with its own listeners, and of all others (`None`), closed connections included.
+    /// Traffic by client (`None` for the shared listeners), including closed connections.
     traffic: HashMap<Option<usize>, Arc<Traffic>>,
-    /// Closed connections that carried a session, the last one of each client and session.
+    /// The last closed connection of each client and session.
     closed: HashMap<(usize, i64), Arc<Course>>,
-    /// Losses that wait for their requests, including those that were cancelled.
+    /// Pending losses, including cancelled ones.
     losses: Vec<Armed>,
-    /// Messages of the clients that are followed.
+    /// Message logs of traced clients, by client number.
     traced: Box<[Arc<Messages>]>,
     numbers: u64,
 }
@@ -106,7 +106,7 @@ impl ProxyTable {
         Settings::clone(&locked(&self.inner).settings_for(client))
     }
 
-    /// Makes connections end; returns how many were not ending before.
+    /// Ends connections; returns the number that were not already ending.
     pub fn end(&self, who: Who, ending: ConnectionEnd) -> usize {
         let inner = locked(&self.inner);
         let told = inner.covered(who).filter(|connection| {
@@ -119,7 +119,7 @@ impl ProxyTable {
         told.count()
     }
 
-    /// Makes the next matching request or its reply be lost, while the receiver lives.
+    /// Arms the loss of the next matching request or its reply, until the receiver is dropped.
     pub fn arm(&self, who: Who, part: LostPart, kinds: &[RequestKind]) -> watch::Receiver<Option<Struck>> {
         let (told, hears) = watch::channel(None);
         locked(&self.inner).losses.push(Armed { who, part, kinds: kinds.to_vec(), told });
@@ -130,7 +130,7 @@ impl ProxyTable {
         locked(&self.inner).covered(who).count()
     }
 
-    /// Last time at which data of this session passed on one of its client's connections; `None` if none ever did.
+    /// Last time at which data of this session passed on the client's connections; `None` if there were none.
     pub fn last_passed(&self, client: usize, session: i64) -> Option<Stamp> {
         let inner = locked(&self.inner);
         let open = inner.covered(Who::Client(client)).filter_map(|one| one.course.passed_for(session));
@@ -146,12 +146,12 @@ impl ProxyTable {
         covered.map(|(_, traffic)| traffic.passed()).fold(Passed::default(), Passed::add)
     }
 
-    /// Notes the messages of these clients' next connections.
+    /// Records the messages of these clients' next connections.
     pub fn trace(&self, messages: &[Arc<Messages>]) {
         locked(&self.inner).traced = messages.into();
     }
 
-    /// Adds a new connection, with its client if it came by the client's own listener.
+    /// Adds a new connection, with its client if it arrived at the client's own listener.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
         let mut inner = locked(&self.inner);
         let number = inner.number();
@@ -202,17 +202,17 @@ pub struct Registration {
     table: Arc<ProxyTable>,
     pub number: u64,
     client: Option<usize>,
-    /// Traffic of its client.
+    /// Traffic of the connection's client.
     pub traffic: Arc<Traffic>,
     pub course: Arc<Course>,
-    /// Destination of its messages, if its client is followed.
+    /// Message log of the connection's client, if traced.
     pub messages: Option<Arc<Messages>>,
     /// Whether the connection was stalled when it joined; the stall may be over by the time it is served.
     pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,
 }
 
-/// A loss whose request was found. If it does not strike, it waits for the next request.
+/// A loss whose request was found. If dropped without a strike, the loss waits for the next request.
 #[derive(Debug)]
 pub struct FoundLoss {
     table: Arc<ProxyTable>,
@@ -224,7 +224,7 @@ impl FoundLoss {
         self.armed.as_ref().is_some_and(|armed| armed.part == LostPart::Request)
     }
 
-    /// Reports that the request or reply was swallowed.
+    /// Reports that the request or reply was dropped.
     pub fn strike(mut self, struck: Struck) {
         if let Some(armed) = self.armed.take() {
             armed.told.send_replace(Some(struck));

@@ -1,4 +1,4 @@
-//! Messages of a driver's contender, read off its connections. The lock's own requests do not pass a session of the suite.
+//! Messages of a driver's contender, which has no session of the suite; read from its connections.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use zklockbench_core::jute::Reader;
 use zklockbench_core::measure::RequestKind;
 use zklockbench_zk::{EventKind, MessageKind, Messages};
 
-/// Maximum number of requests without a reply; more are not followed.
+/// Maximum number of tracked requests without a reply.
 const PENDING: usize = 64;
 const NO_NODE: i32 = -101;
 
-/// Messages of one connection. Requests without a reply end with the connection.
+/// Messages of one connection. Requests that are still without a reply at its end are recorded as lost.
 #[derive(Debug)]
 pub struct Trace {
     messages: Arc<Messages>,
@@ -37,7 +37,7 @@ impl Trace {
         }
     }
 
-    /// Notes a reply or notification that is passed on.
+    /// Records a reply or notification that is passed on.
     pub fn replied(&mut self, head: &[u8]) {
         match protocol::reply(head) {
             None => self.notified(head),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_replies_notifications_and_lost_replies_are_noted() {
+    fn requests_replies_notifications_and_lost_replies_are_recorded() {
         let messages = Arc::<Messages>::default();
         let mut trace = Trace::of(Arc::clone(&messages));
         let request = |xid: i32, opcode: i32| {

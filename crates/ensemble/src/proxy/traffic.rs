@@ -53,7 +53,7 @@ impl Sub for Waits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passage {
     pub bytes: u64,
-    /// Waits of data in the proxy, from the read until all had gone.
+    /// Waits of data in the proxy, from reading to the last write.
     pub kept: Waits,
 }
 
@@ -62,11 +62,9 @@ added_up!(Passage { bytes, kept });
 /// Traffic of one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Connections, closed ones included.
+    /// Number of connections, including closed ones.
     pub connections: u64,
-    /// Requests.
     pub to_server: Passage,
-    /// Replies and notifications.
     pub to_client: Passage,
 }
 
@@ -86,7 +84,6 @@ impl Passed {
 pub struct Traffic(Mutex<Passed>);
 
 impl Traffic {
-    /// Counts a new connection.
     pub fn connected(&self) {
         locked(&self.0).connections += 1;
     }
@@ -96,7 +93,7 @@ impl Traffic {
         *locked(&self.0)
     }
 
-    /// Writes data and counts the written bytes. Readers of the count wait until then, so no arrived byte is uncounted.
+    /// Writes data and counts the written bytes under one lock, so that every received byte is counted.
     pub fn write(
         &self,
         direction: Direction,
@@ -108,7 +105,7 @@ impl Traffic {
         Ok(written)
     }
 
-    /// Counts data that were held back for this long and have gone.
+    /// Counts data that were sent after being held back for this long.
     pub fn kept(&self, direction: Direction, lasted: Duration) {
         locked(&self.0).way(direction).kept.count(lasted);
     }

@@ -1,9 +1,8 @@
 //! Requests, replies and notifications of contenders, counted frame by frame, and the notifications that
 //! releases caused.
 //!
-//! A client's frames belong to the cycle during which they pass. The cause of a notification follows from the
-//! frames of all clients. The reply to a read gives the zxid at which its watch was set, the replies to
-//! changes give theirs, and a watch fires at the first change after it was set.
+//! A client's frames count for the cycle during which they pass. The cause of a notification is found by its
+//! zxid: a watch fires at the first change after the read that set it, and replies contain the zxids of both.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
@@ -13,14 +12,14 @@ use zklockbench_core::jute::Reader;
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::{RequestKind, WireCounts};
 
-/// Largest number of changes and notifications that are remembered.
+/// Maximum number of changes and notifications to remember.
 const REMEMBERED: usize = 1 << 20;
 const NO_NODE: i32 = -101;
 /// Bytes of a request's header.
 const REQUEST_HEADER: usize = 8;
 const REPLY_HEADER: usize = 16;
 
-/// Counts of everything that contenders have sent and received.
+/// Counts of everything that contenders send and receive.
 #[derive(Debug, Default)]
 pub struct Wire(Mutex<WireState>);
 
@@ -33,11 +32,11 @@ pub struct Wired {
     pub later: WireCounts,
     /// Counts of all frames, including cycles that did not end.
     pub whole: WireCounts,
-    /// Notifications that releases caused, or why they are unknown.
+    /// Notifications caused by releases, or the reason why they are unknown.
     pub fan_out: Result<FanOut, String>,
 }
 
-/// Notifications that releases caused, by the releaser's cycle.
+/// Notifications caused by releases, by the cycle of the releasing client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FanOut {
     pub by_first: u64,
@@ -65,7 +64,7 @@ enum Event {
 struct AskedOnWire {
     xid: i32,
     opcode: i32,
-    /// `None` for requests that are counted apart, and for other kinds.
+    /// `None` for requests that are counted separately or have no kind.
     kind: Option<RequestKind>,
     is_apart: bool,
     watch: Option<(String, Watched)>,
@@ -84,7 +83,7 @@ struct OfClient {
     /// Number of ended cycles.
     turns: u64,
     holds: bool,
-    /// Nodes that the client created, and whether it holds the lock by them.
+    /// Nodes that the client created, and whether it has held the lock while each existed.
     nodes: HashMap<String, bool>,
     /// Zxid at which each watch was set.
     watches: HashMap<(String, Watched), i64>,
@@ -95,7 +94,7 @@ struct OfClient {
 #[derive(Debug, Clone, Copy)]
 struct WireChange {
     zxid: i64,
-    /// Client whose release this change belongs to, and the number of its cycle.
+    /// Client and cycle whose release made this change, if any.
     released: Option<(usize, u64)>,
 }
 
@@ -196,7 +195,7 @@ impl Wire {
         }
         let of = state.of(client);
         let pending = of.asked.entry(connection).or_default();
-        // Replies come in the order of requests, except for pings and the like.
+        // Replies arrive in the order of requests, except replies to pings.
         let asked = pending.iter().position(|asked| asked.xid == xid).and_then(|at| pending.remove(at));
         let Some(asked) = asked.filter(|asked| !asked.is_apart) else {
             of.current.apart.bytes += bytes as u64;
@@ -232,7 +231,7 @@ impl Wire {
         of.current.acquired += 1;
     }
 
-    /// Ends a client's cycle: it has released or stopped waiting, and is idle until the next cycle.
+    /// Ends a client's cycle: the client has released or stopped waiting, and is idle until the next cycle.
     pub fn turn_ended(&self, client: usize) {
         let mut state = locked(&self.0);
         let of = state.of(client);
@@ -287,7 +286,7 @@ impl WireState {
         self.unclear.get_or_insert(why);
     }
 
-    /// Counts one more item to remember; returns whether it still fits.
+    /// Counts a change or notification to remember; returns whether it is within the limit.
     fn remembers(&mut self) -> bool {
         self.remembered += 1;
         if self.remembered > REMEMBERED {
@@ -319,7 +318,6 @@ impl WireState {
         }
     }
 
-    /// Records the changes of an executed request.
     fn changed(&mut self, client: usize, asked: AskedOnWire, zxid: i64, body: &[u8]) {
         let (changes, names) = (asked.changes, Reader(body).created(asked.opcode));
         let (Some(changes), Some(names)) = (changes, names) else {
@@ -339,7 +337,7 @@ impl WireState {
                     self.happens(Event::Created, path, WireChange { zxid, released: None });
                 }
                 Operation::Delete(path) => {
-                    // The node's owner may be in a later cycle by now; the node's record shows whether it held the
+                    // The owner may be in a later cycle by now; the node's record shows whether it held the
                     // lock.
                     let released = by_release(of.nodes.remove(&path).unwrap_or(of.holds));
                     self.children_change(&path, zxid, released);
@@ -455,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_cycle_counts_only_in_the_total() {
+    fn unfinished_cycle_counts_only_in_the_total() {
         let mut clients = Clients::new();
         for turn in 0..3 {
             clients.creates(7, &format!("/q/n-{turn}"));
@@ -480,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn release_causes_the_notifications_of_its_deletion() {
+    fn notifications_of_a_deletion_are_attributed_to_its_release() {
         let mut clients = Clients::new();
         clients.creates(0, "/q/n-0");
         clients.wire.granted(0);
@@ -494,7 +492,7 @@ mod tests {
         clients.wire.turn_ended(1);
         clients.watches(2, GET_DATA, "/q/n-0");
         assert_eq!(clients.fan_out(), Ok(FanOut::default()));
-        // Then a release, whose notification passes before the reply to the delete
+        // When the notification of a release passes before the reply to the delete
         let xid = clients.asks(0, DELETE, &text("/q/n-0"));
         clients.is_notified(2, 2, "/q/n-0");
         clients.gets_reply(0, xid, 200, &[]);
@@ -510,7 +508,7 @@ mod tests {
         clients.watches(1, GET_CHILDREN, "/q");
         clients.creates(2, "/q/n-2");
         clients.deletes(0, "/q/n-0");
-        // The newcomer caused the notification, although the release came before it.
+        // The create caused the notification, although the release was executed before it arrived.
         clients.is_notified(1, 4, "/q");
         assert_eq!(clients.fan_out().map(|fan_out| fan_out.by_all), Ok(0));
         clients.watches(1, GET_CHILDREN, "/q");
@@ -521,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn notifications_of_unknown_cause_have_a_reason_and_others_still_count() {
+    fn unknown_fan_out_has_a_reason_and_counts_remain() {
         let mut clients = Clients::new();
         clients.wire.connects(0, 49);
         clients.watches(0, GET_DATA, "/q/n-0");

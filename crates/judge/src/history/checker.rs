@@ -1,5 +1,4 @@
-//! The checker: processes events one by one, applies acquires, releases and writes to their lock, and tracks
-//! sessions.
+//! The checker: applies events to locks one by one, and tracks sessions.
 
 mod conclusion;
 
@@ -25,7 +24,7 @@ use zklockbench_record::history::{
 #[derive(Debug, Default)]
 pub struct Checker {
     complete: Option<bool>,
-    /// Kinds of all locks in the header; those without an event take no more memory.
+    /// Kinds of all locks in the header. Locks without events take no other memory.
     kinds: BTreeMap<String, LockKind>,
     /// Locks in the order of their first event.
     locks: Vec<Lock>,
@@ -37,16 +36,16 @@ pub struct Checker {
 
 #[derive(Debug, Default)]
 struct Lock {
-    /// Counts made while reading; the rest follows at the end.
+    /// Counts made while reading; the rest is added at the end.
     report: LockReport,
-    /// Contenders inside, by clock number: beliefs on different clocks are not compared.
+    /// Contenders inside, by clock: holds on different clocks are not compared.
     occupancies: Vec<(usize, Occupancy)>,
     order: LockHolds,
     fencing: Fencing,
     holds: u64,
-    /// Acquisitions that holders blocked, with the blocked parts of their waits.
+    /// Evidence from acquisitions that holders blocked.
     kept_out: KeptOut,
-    /// Acquires that ended without the lock, with the blocked parts of their waits.
+    /// Evidence from blocked acquires that ended without the lock.
     refused: KeptOut,
     first: Option<usize>,
 }
@@ -93,7 +92,7 @@ impl Checker {
     /// Processes the next event.
     ///
     /// # Errors
-    /// Describes why the event contradicts earlier ones; the history cannot be judged then.
+    /// The event contradicts earlier ones, so the history cannot be judged.
     pub fn feed(&mut self, place: LinePosition, event: &Event<'_>) -> Result<(), String> {
         let (process, at) = self.clocks.read(event, place)?;
         if matches!(event.what, What::Trace(_)) {
@@ -153,7 +152,7 @@ impl Checker {
         }
         let contender = &mut self.contenders.all[who];
         if event.step == Step::Invoke && contender.state == SessionState::Expired {
-            // An acquire requires a session, so this one is new.
+            // An acquire requires a session, so the contender must have a new one.
             contender.state = SessionState::Connected;
         }
         Ok(())
@@ -177,7 +176,7 @@ impl Checker {
         Ok(())
     }
 
-    /// One end of a write to the resource that a lock guards.
+    /// Handles the call of a write to the guarded resource, or its result.
     fn write(&mut self, who: usize, event: &Write<'_>, at: Moment) -> Result<(), String> {
         let EventContext { lock, stand, .. } = self.context(who, event.lock, at)?;
         let newest = lock.fencing.newest_on(at.clock);
@@ -198,7 +197,7 @@ impl Checker {
     }
 }
 
-/// A contender at one lock, at the moment of an event.
+/// A contender and a lock during one event.
 struct EventContext<'a> {
     who: usize,
     lock: &'a mut Lock,
@@ -209,7 +208,7 @@ struct EventContext<'a> {
 }
 
 impl EventContext<'_> {
-    /// Whether a holder acquires again.
+    /// Whether the acquire is nested. Fails if its depth is not the expected one.
     fn again(&self, depth: Option<u32>) -> Result<bool, String> {
         let again = depth.is_some_and(|depth| depth > 1);
         let expected = self.stand.depth + 1;
@@ -219,7 +218,7 @@ impl EventContext<'_> {
         Ok(again)
     }
 
-    /// A contender that acquires again after the end of its session has not continued as a holder.
+    /// Drops a hold whose session ended, because its contender acquires again.
     fn forget_lost_hold(&mut self) {
         if self.stand.lost
             && let Some(hold) = self.stand.hold.take()
@@ -325,7 +324,7 @@ impl EventContext<'_> {
         }
     }
 
-    /// The release took effect.
+    /// Ends a hold whose release took effect.
     fn has_left(&mut self, soundness: Soundness) {
         if let Some(hold) = self.stand.hold.take() {
             let occupancy = self.lock.occupancy(self.at.clock);
@@ -334,7 +333,7 @@ impl EventContext<'_> {
         }
     }
 
-    /// The release failed, or its result is unknown.
+    /// Records that the release failed, or that its result is unknown.
     fn has_not_left(&mut self, step: Step) {
         self.stand.not_let = Some(step);
         if let Some(hold) = self.stand.hold.filter(|_| step == Step::Fail) {
@@ -342,8 +341,7 @@ impl EventContext<'_> {
         }
     }
 
-    /// The contender acquires again after a release without a definite success, so it considers itself
-    /// outside.
+    /// Ends a hold without a confirmed release: the contender acquires again, so it considers itself outside.
     fn goes_on_without(&mut self) {
         let soundness = self.stand.after_release();
         if let Some(hold) = self.stand.hold.filter(|_| self.stand.not_let == Some(Step::Fail)) {
@@ -360,14 +358,14 @@ impl EventContext<'_> {
 }
 
 impl Stand {
-    /// Soundness of the session after such a release: a definite failure came from a live session.
+    /// Soundness of the session after an unsuccessful release: only a live session reports a failure.
     fn after_release(&self) -> Soundness {
         if self.not_let == Some(Step::Fail) { Soundness::Sound } else { Soundness::Unknown }
     }
 }
 
 impl Checker {
-    /// Applies a session event to all contenders of a process that share the session.
+    /// Applies a session event to all contenders of a process that may have the session.
     fn learn_all(&mut self, process: usize, event: &Event<'_>, at: Moment) -> Result<(), String> {
         if event.what != What::Session {
             return Err("this event needs `contender`".into());
@@ -383,7 +381,7 @@ impl Checker {
         let named = event.session.map(session_number);
         let another = named.is_some() && known.is_some() && named != known;
         if another && event.state == Some(SessionState::Expired) {
-            return; // Late event of a session that the contender no longer has.
+            return; // Late event of the contender's previous session.
         }
         if another {
             self.stop_waiting_for_releases(who, at);
@@ -401,8 +399,7 @@ impl Checker {
         }
     }
 
-    /// The contender has another session, and it is unknown how the former ended. A hold whose release has no answer may have had
-    /// a live session.
+    /// Makes holds with an unanswered release unknown: the previous session may still have been alive.
     fn stop_waiting_for_releases(&mut self, who: usize, at: Moment) {
         for (lock, stand) in &mut self.contenders.all[who].stands {
             if let Some(hold) =

@@ -1,4 +1,4 @@
-//! Times of events by clock: assigns clocks to processes, and checks that no clock goes backwards.
+//! Assigns clocks to processes, and checks that no clock goes backwards.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub struct Moment {
     pub clock: usize,
 }
 
-/// Numbers for names, in the order of their first mention.
+/// Numbers assigned to names in the order of their first use.
 #[derive(Debug, Default)]
 struct Names {
     numbers: HashMap<String, usize>,
@@ -33,14 +33,14 @@ impl Names {
 pub struct Clocks {
     processes: Names,
     clocks: Names,
-    /// For each process: its clock and its last event.
+    /// Clock and last event of each process.
     known: Vec<(usize, Moment)>,
-    /// For each clock: its latest time, and the line that had it.
+    /// Latest time of each clock, and its line.
     latest: Vec<(u64, LinePosition)>,
 }
 
 impl Clocks {
-    /// The number of the process and the moment of an event.
+    /// Number of an event's process, and the event's moment.
     pub fn read(&mut self, event: &Event<'_>, place: LinePosition) -> Result<(usize, Moment), String> {
         let process = self.processes.number(event.process);
         let clock = self.clock_of(process, event);
@@ -58,7 +58,7 @@ impl Clocks {
     }
 
     fn clock_of(&mut self, process: usize, event: &Event<'_>) -> usize {
-        // Most processes name no clock; a lookup by process number saves a second lookup by name.
+        // Most processes name no clock; a lookup by process number is then enough.
         match (event.clock, self.known.get(process)) {
             (None, Some((clock, _))) if self.clocks.all[*clock] == event.process => *clock,
             (named, _) => self.clocks.number(named.unwrap_or(event.process)),

@@ -1,4 +1,4 @@
-//! State of each contender: its session, and its progress at each lock, with the transitions that are valid.
+//! State of each contender: its session, its progress at each lock, and the valid transitions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,7 +12,7 @@ use zklockbench_record::history::{LinePosition, LockClaim, SessionState, Step};
 pub struct CalledAcquire {
     pub at: Moment,
     pub claim: LockClaim,
-    /// Total time for which the same claim had been blocked before the call.
+    /// Total time for which this claim had been blocked before the call.
     pub kept_out_us: u64,
 }
 
@@ -20,15 +20,15 @@ pub struct CalledAcquire {
 pub struct Stand {
     pub at: At,
     pub depth: u32,
-    /// The current hold, while it can still be judged.
+    /// The current hold, or the last one if its release is not confirmed.
     pub hold: Option<u64>,
-    /// Whether the contender was notified during that hold that its session had ended.
+    /// Whether the contender was notified during this hold that its session had ended.
     pub lost: bool,
     pub token: Option<i64>,
     pub asked: Option<CalledAcquire>,
-    /// Result of a release that failed.
+    /// Result of the last unsuccessful release.
     pub not_let: Option<Step>,
-    /// Newest token that the resource had accepted when a write was called.
+    /// Newest token that the resource had accepted when the pending write was called.
     pub writing: Option<Option<Newest>>,
 }
 
@@ -38,7 +38,7 @@ pub struct HistoryContender {
     pub number: u64,
     pub state: SessionState,
     pub told: Option<LinePosition>,
-    /// Hash of the session's name: there are many names, and they are only compared.
+    /// Hash of the session's name, which is only compared.
     pub session: Option<u64>,
     pub stands: BTreeMap<usize, Stand>,
 }
@@ -57,7 +57,7 @@ pub struct Contenders {
 }
 
 impl Contenders {
-    /// Index of a contender in `all`.
+    /// Index of a contender in `all`; a new contender is added.
     pub fn of(&mut self, process: usize, number: u64) -> usize {
         *self.numbers.entry((process, number)).or_insert_with(|| {
             let (state, stands) = (SessionState::Connected, BTreeMap::new());
@@ -66,7 +66,7 @@ impl Contenders {
         })
     }
 
-    /// Contenders of a process that may have that session.
+    /// Contenders of a process that may use the session.
     pub fn sharing(&self, process: usize, session: Option<u64>) -> Vec<usize> {
         let may = |contender: &HistoryContender| {
             contender.process == process
@@ -76,7 +76,6 @@ impl Contenders {
     }
 }
 
-/// A compact hash of a session's name.
 pub fn session_number(session: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     session.hash(&mut hasher);
@@ -91,13 +90,13 @@ worded! {
         Asking = "is still requesting it",
         Inside = "holds it",
         AskingAgain = "holds it and requests it again",
-        /// The contender holds and releases one of several acquires.
+        /// The contender is releasing a nested acquire and still holds the lock.
         Easing = "is releasing one of several acquires",
-        /// The contender called release and has no answer.
+        /// The release has not returned yet.
         Leaving = "is releasing it",
-        /// The contender called release, and the answer was not a success.
+        /// The release returned without a definite success.
         NotLet = "has tried to release it, without success",
-        /// The acquire ended with an unknown result.
+        /// The acquire returned with an unknown result.
         Maybe = "may or may not hold it",
     }
 }
@@ -105,19 +104,18 @@ worded! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockTurn {
     Asks,
-    /// The contender is inside from now on.
     Enters,
     Refused,
-    /// The contender may be inside from now on.
+    /// The outcome of the acquire is unknown.
     MayEnter,
-    /// The contender starts to release and no longer believes that it holds.
+    /// The contender calls release and no longer considers itself inside.
     Leaves,
     Left(Step),
-    /// A further acquire or release of a holder, without effect on others.
+    /// A nested acquire or release, which does not affect other contenders.
     Nested,
 }
 
-/// State of a contender after an acquire event, and the meaning of the event.
+/// State of a contender after an acquire event, and the event's meaning.
 pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {
@@ -132,7 +130,7 @@ pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn)
     })
 }
 
-/// State of a contender after a release event, and the meaning of the event. `last` if the contender holds only once.
+/// State of a contender after a release event, and the event's meaning. `last`: no nested acquire remains.
 pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {

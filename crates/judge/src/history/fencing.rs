@@ -1,7 +1,7 @@
 //! Checks that the fenced resource rejected old tokens.
 //!
-//! Concurrent writes may have been accepted in either order. A write is therefore certainly stale only if a
-//! newer token was accepted before its call, or if the zxids show it.
+//! Concurrent writes may have been accepted in either order. A write is certainly stale only if a newer token
+//! was accepted before its call, or if the zxids show the order.
 
 use super::clocks::Moment;
 use super::judgement::WriteReport;
@@ -9,7 +9,7 @@ use zklockbench_record::history::LinePosition;
 
 const EXAMPLES: usize = 20;
 
-/// The accepted write with the newest token.
+/// The accepted write with the newest token on one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newest {
     pub token: i64,
@@ -26,22 +26,22 @@ pub struct FencedWrite {
     pub at: Moment,
 }
 
-/// The resource that one lock guards.
+/// The resource guarded by one lock.
 #[derive(Debug, Default)]
 pub struct Fencing {
     newest: Vec<Newest>,
     pub report: WriteReport,
-    /// Stale writes that were accepted, each after the newer one.
+    /// Pairs of a newer write and a stale write that was accepted after it.
     pub examples: Vec<(Newest, Newest)>,
 }
 
 impl Fencing {
-    /// Newest token known to be accepted on a clock.
+    /// Newest accepted token on a clock.
     pub fn newest_on(&self, clock: usize) -> Option<Newest> {
         self.newest.iter().find(|newest| newest.clock == clock).copied()
     }
 
-    /// Processes the answer to a write. `called` is the result of [`Fencing::newest_on`] at its call, or the current
+    /// Processes the answer to a write. `called`: the newest token when the write was called, or the current
     /// one if the call was not recorded.
     pub fn answer(&mut self, answer: FencedWrite, called: Option<Newest>) {
         if !answer.accepted {
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!((fencing.report.across_clocks, fencing.report.undecided), (counted, 0));
         }
         let tokens = [0, 1].map(|clock| fencing.newest_on(clock).map(|newest| newest.token));
-        assert_eq!(tokens, [Some(5), Some(3)], "each clock has a newest of its own");
+        assert_eq!(tokens, [Some(5), Some(3)], "each clock has its own newest token");
         let mut fencing = Fencing::default();
         fencing.answer(on(0, 5, Some(10), 1), None);
         fencing.answer(on(1, 3, Some(9), 2), None);

@@ -9,32 +9,31 @@ use zklockbench_record::{KeptOut, Violation};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     pub verdict: Verdict,
-    /// Reports on the locks, by name; unused locks are left out.
+    /// Reports on all used locks, sorted by name.
     pub locks: Vec<LockReport>,
-    /// Acquisitions that holders blocked, over all locks.
+    /// Evidence from acquisitions that holders blocked, over all locks.
     pub kept_out: KeptOut,
-    /// Acquires that holders blocked until they ended without the lock.
+    /// Evidence from blocked acquires that ended without the lock.
     pub refused: KeptOut,
-    /// First violations, in order of time.
+    /// First violations, in chronological order.
     pub violations: Vec<FoundViolation>,
     /// First findings of each kind, in the order of their lines.
     pub findings: Vec<Finding>,
-    /// Checks that could not run, and other notes for the reader.
+    /// Skipped checks and other notes for the reader.
     pub notes: Vec<String>,
-    /// Number of checked acquisitions, their total, and the error rate that they exclude.
+    /// Checked and total acquisitions, and the error rate that they rule out.
     pub evidence: String,
     pub events: u64,
     pub contenders: usize,
-    /// Number of clocks in the history.
     pub clocks: usize,
 }
 
-/// A violation with what is needed to find its events.
+/// A violation, with the data needed to find its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundViolation {
     pub lock: String,
     pub violation: Violation,
-    /// Processes of the contender that was inside and of the one that entered.
+    /// Processes of the contender that was inside and of the contender that entered.
     pub processes: [String; 2],
     /// Length of the overlap in microseconds.
     pub together_us: u64,
@@ -42,18 +41,17 @@ pub struct FoundViolation {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
-    /// Two inside at once, while the earlier holder's session was alive.
+    /// An overlap with a holder whose session was alive.
     Violation,
-    /// A holder let in before the previous holder's node was deleted.
+    /// A holder admitted before an earlier holder's node was deleted.
     Order,
     /// An older token accepted by the fenced resource after a newer one.
     StaleWrite,
     /// An acquire that never ended.
     Stuck,
-    /// Two inside at once, after the session of one was suspended or had expired. No lock with sessions can prevent that;
-    /// fencing can.
+    /// An overlap after a session was suspended or had expired. No lock can prevent this, but fencing can.
     Zombie,
-    /// Two inside at once, with unknown session states.
+    /// An overlap with unknown session states.
     Uncertain,
 }
 
@@ -75,7 +73,7 @@ pub struct Finding {
     pub breach: Breach,
     pub lock: String,
     pub what: String,
-    /// The lines that show the breach, and no others.
+    /// Lines that show the breach.
     pub lines: Vec<LinePosition>,
 }
 
@@ -104,17 +102,17 @@ impl Overlaps {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OrderReport {
     pub compared: u64,
-    /// Pairs that could not be compared for lack of a zxid.
+    /// Pairs that could not be compared.
     pub not_compared: u64,
-    /// Pairs in `not_compared` whose holders are on different clocks.
+    /// Pairs in `not_compared` with holders on different clocks.
     pub not_compared_across_clocks: u64,
     /// Pairs in `compared` whose later holder was admitted too early.
     pub too_early: u64,
-    /// Pairs whose later holder had a node before the earlier one's was deleted, so that it had to wait.
+    /// Pairs whose later holder had to wait for the earlier one.
     pub waited: u64,
-    /// Pairs in `waited` whose holders are on different clocks.
+    /// Pairs in `waited` with holders on different clocks.
     pub waited_across_clocks: u64,
-    /// Grants with a token older than an earlier grant's; a fair lock has none.
+    /// Grants with an older token than an earlier grant; a fair lock has none.
     pub out_of_order: u64,
     pub without_token: u64,
 }
@@ -122,16 +120,16 @@ pub struct OrderReport {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
     pub accepted: u64,
-    /// Writes accepted with an older token than an earlier write's: the resource does not fence.
+    /// Writes accepted although an earlier write had a newer token: the resource does not fence.
     pub stale_accepted: u64,
-    /// Writes rejected for their old token.
+    /// Writes rejected for an old token.
     pub stale_rejected: u64,
     /// Writes rejected although their token was the newest.
     pub other_rejected: u64,
-    /// Writes accepted with an older token, but perhaps before the newer one.
+    /// Writes with an older token, accepted in an unknown order relative to the newer one.
     pub undecided: u64,
     pub without_token: u64,
-    /// Writes without an order relative to earlier ones, which are on another clock.
+    /// Writes that no zxid orders relative to writes on other clocks.
     pub across_clocks: u64,
 }
 
@@ -142,10 +140,10 @@ pub struct LockReport {
     pub acquired: u64,
     pub failed: u64,
     pub unknown: u64,
-    /// Acquisitions that holders blocked for a part of their wait.
+    /// Acquisitions that holders blocked for part of the wait.
     pub waited: u64,
-    /// Effective number of acquisitions that could have been seen entering while others were inside. Each
-    /// counts by that part of its wait.
+    /// Effective number of acquisitions that would have exposed an overlap, each weighted by the blocked
+    /// share of its wait.
     pub seen_inside: u64,
     /// Whether more than one contender acquired the lock.
     pub contended: bool,
@@ -156,39 +154,39 @@ pub struct LockReport {
     pub zombies: Overlaps,
     /// Overlaps that cannot be classified.
     pub uncertain: Overlaps,
-    /// Holders that stayed inside after notification of their session's end, while others entered.
+    /// Holders that stayed inside after they were notified of their session's end, while others entered.
     pub ignored_expiry: u64,
     pub order: OrderReport,
     pub writes: WriteReport,
     /// Acquires that never ended although later ones did, or although the history is complete.
     pub stuck: u64,
-    /// Acquires that had not ended when the history did.
+    /// Acquires still in progress at the end of the history.
     pub unfinished: u64,
 }
 
 impl LockReport {
-    /// Report on a lock without events.
+    /// Empty report on a lock.
     pub fn new(name: &str, kind: LockKind) -> Self {
         Self { name: name.to_owned(), kind, ..Self::default() }
     }
 }
 
-/// The end of a history, and options for judging it.
+/// How a history ended, and options for judging it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HistoryEnd {
-    /// Number of the last line, if that line is cut off.
+    /// Number of the last line, if it is cut off.
     pub cut_off_at: Option<u64>,
     pub strict: bool,
-    /// Error rate that the acquisitions must exclude for a verdict of *held*.
+    /// Error rate that the acquisitions must rule out for the verdict *held*.
     pub evidence: Sensitivity,
 }
 
-/// A count in a lock's report, and the description printed with it.
+/// A count in a lock's report, and the message printed with it.
 type Reason = (fn(&LockReport) -> u64, &'static str);
 
 const VIOLATED: &[Reason] = &[
     (|lock| lock.violations.count, "entries while a holder with a live session was inside"),
-    (|lock| lock.order.too_early, "holders let in before the previous holder's node was deleted"),
+    (|lock| lock.order.too_early, "holders admitted before the previous holder's node was deleted"),
     (|lock| lock.writes.stale_accepted, "writes accepted with an older token than one accepted before"),
     (|lock| lock.stuck, "acquires that never ended"),
 ];
@@ -201,13 +199,13 @@ const UNKNOWN: &[Reason] = &[
     (uncompared, "holders on different clocks that could not be compared"),
 ];
 
-/// Pairs of holders that neither a common clock nor the ensemble orders.
+/// Pairs of holders that are ordered neither by a common clock nor by the ensemble.
 fn uncompared(lock: &LockReport) -> u64 {
     let uncompared = lock.order.not_compared_across_clocks.max(lock.order.without_token);
     if lock.several_clocks { uncompared } else { 0 }
 }
 
-/// The verdict on all locks of a history, and notes on it.
+/// The verdict on all locks of a history, with notes.
 pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd) -> (Verdict, Vec<String>) {
     let mut violated = reasons(locks, VIOLATED);
     let zombies = reasons(locks, &[(|lock| lock.zombies.count, "entries while a zombie was inside")]);
@@ -223,7 +221,7 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
     (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
 }
 
-/// Why a run's verdict may be *held* although that of its history is *unknown*, and how to check.
+/// Note on why a run's verdict may be *held* although the verdict on its history is *unknown*.
 const TOLD_BY_MORE: &str = "a history shows neither waits within a process nor the servers' transaction \
     logs: a run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
 
@@ -234,7 +232,7 @@ fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
         .collect()
 }
 
-/// The lack of evidence: nothing was excluded unless there were two contenders and one of them waited.
+/// Reason why the evidence is insufficient; `None` if it suffices.
 fn no_evidence(locks: &[LockReport], asked: Sensitivity) -> Option<String> {
     let contended: Vec<&LockReport> = locks.iter().filter(|lock| lock.contended).collect();
     if contended.is_empty() {
@@ -258,7 +256,7 @@ pub fn describe_evidence(locks: &[LockReport]) -> String {
     format!("{checked} of {all} checked; {}", excluded(checked))
 }
 
-/// Checked and total acquisitions of locks that two contenders acquired.
+/// Checked and total acquisitions of the locks that several contenders acquired.
 fn checked(locks: &[LockReport]) -> (u64, u64) {
     let contended = locks.iter().filter(|lock| lock.contended);
     contended.fold((0, 0), |(checked, acquired), lock| {
@@ -304,7 +302,7 @@ fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A mutex acquired by two contenders, one after a wait, and confirmed by the ensemble.
+    /// Report on a contended mutex without errors, checked against the ensemble.
     fn sound(name: &str) -> LockReport {
         LockReport {
             acquired: 9,
@@ -320,7 +318,7 @@ mod tests {
         verdict(locks, Some(true), HistoryEnd::default())
     }
 
-    /// The verdict on a sound lock with one change.
+    /// The verdict on a sound lock after one change.
     fn after(change: impl FnOnce(&mut LockReport)) -> Verdict {
         let mut lock = sound("l");
         change(&mut lock);
@@ -368,7 +366,7 @@ mod tests {
             })
         };
         assert_eq!(missing(true), expected(3));
-        assert_eq!(missing(false), Verdict::Held, "on one clock their beliefs are compared");
+        assert_eq!(missing(false), Verdict::Held, "holders on one clock are compared by their times");
         assert_eq!(after(|lock| lock.several_clocks = true), Verdict::Held);
     }
 
@@ -442,7 +440,7 @@ mod tests {
             lock.order.compared = 0;
             lock.order.not_compared = 1;
         };
-        assert_eq!(notes_after(never), unchecked, "that says it all");
+        assert_eq!(notes_after(never), unchecked, "one note is enough");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Judging a history event by event, in memory that does not grow with its length.
+//! Judges a history event by event, in memory that does not grow with its length.
 //!
 //! There are five checks:
-//! - exclusion as believed by the contenders (`occupancy`, `overlap`)
+//! - exclusion according to the contenders (`occupancy`, `overlap`)
 //! - exclusion according to the ensemble (`order`)
 //! - fencing of old tokens (`fencing`)
 //! - progress of every contender (`occupancy`)

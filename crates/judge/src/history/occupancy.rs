@@ -1,5 +1,4 @@
-//! Holders of one lock, as believed by the contenders of one clock; and waiters that never entered, divided into stuck and merely
-//! late.
+//! Holders of one lock according to the contenders on one clock, and acquires that may be stuck.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +10,22 @@ use crate::inside::{Evidence, Inside};
 use crate::weigh::{Granted, Soundness};
 use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
 
-/// Maximum number of unclassified overlaps; more are only counted.
+/// Maximum number of unclassified overlaps; further overlaps are only counted.
 const WAITING: usize = 256;
 const EXAMPLES: usize = 20;
 
-/// One hold, from the return of acquire to the call of release.
+/// One hold, from the return of acquire to the release call.
 #[derive(Debug)]
 pub struct Hold {
     pub number: u64,
     pub claim: LockClaim,
-    /// Time of the call of acquire.
+    /// Time of the acquire call.
     pub asked_us: Option<u64>,
     /// Whether the acquire's outcome is unknown.
     pub possible: bool,
     pub suspended: bool,
     pub traces: Traces,
-    /// Events after the holder was notified of its session's end.
+    /// Set once the holder has been notified of its session's end.
     pub lost: Option<OverdueHold>,
 }
 
@@ -48,16 +47,16 @@ pub struct Example {
     pub length_us: u64,
 }
 
-/// One lock on one clock.
+/// State of one lock on one clock.
 #[derive(Debug, Default)]
 pub struct Occupancy {
     inside: Inside<Hold>,
     /// Holds inside that may never have existed.
     possible: BTreeSet<u64>,
-    /// Holds whose release was called without a definite success yet.
+    /// Holds whose release was called but has not succeeded yet.
     leaving: Vec<Hold>,
     waiting: Vec<Overlap>,
-    /// Number of overlaps that were not kept, because too many were unclassified.
+    /// Number of overlaps dropped because too many were unclassified.
     not_kept: u64,
     pub entries: u64,
     pub waits: Waits,
@@ -65,7 +64,7 @@ pub struct Occupancy {
     pub zombies: Overlaps,
     /// Overlaps that cannot be classified.
     pub uncertain: Overlaps,
-    /// Holders that stayed after notification of their session's end, while others entered.
+    /// Holders that stayed inside after they were notified of their session's end, while others entered.
     pub ignored_expiry: u64,
     pub examples: Vec<Example>,
 }
@@ -75,12 +74,12 @@ impl Occupancy {
         Self { inside: Inside::new(kind), ..Self::default() }
     }
 
-    /// Registers an acquire. Returns the total time for which the same claim has been blocked by then.
+    /// Registers an acquire. Returns the total time for which its claim has been blocked so far.
     pub fn asks(&mut self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.asks(claim, t_us)
     }
 
-    /// Total time for which this claim has been blocked.
+    /// Total time for which the claim has been blocked.
     pub fn kept_out_us(&self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.kept_out(claim, t_us)
     }
@@ -122,7 +121,7 @@ impl Occupancy {
             self.keep(overlap);
         }
         if live > allowed {
-            // A hold that may never have existed explains one overlap, not all later ones.
+            // A hold that may never have existed explains only one overlap.
             for number in std::mem::take(&mut self.possible) {
                 self.inside.leave(number, since.t_us, false);
             }
@@ -147,8 +146,7 @@ impl Occupancy {
         }
     }
 
-    /// A holder calls release and no longer believes that it holds. `alone` if no other contender could run
-    /// while it was inside.
+    /// Starts a release. `alone`: no other contender could run during the hold.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
         if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
@@ -165,7 +163,7 @@ impl Occupancy {
         self.end(number, at.t_us, Some(at.place));
     }
 
-    /// A holder calls release again after a release with an unknown result: the holder may have been inside until now.
+    /// Handles another release call after an unknown result: the holder may have been inside until now.
     pub fn leave_again(&mut self, number: u64, at: Moment) {
         if self.leaving.iter().any(|hold| hold.number == number) {
             self.waiting.iter_mut().for_each(|overlap| overlap.may_have_stayed(number));
@@ -175,7 +173,7 @@ impl Occupancy {
         }
     }
 
-    /// The release of a holder took effect, or its contender continues as if it had.
+    /// Ends a hold whose release took effect, or whose contender continues as if it had.
     pub fn is_gone(&mut self, number: u64) {
         if self.stop_leaving(number).is_some() {
             self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));
@@ -183,7 +181,7 @@ impl Occupancy {
         }
     }
 
-    /// The release of a holder failed: it remains inside.
+    /// Handles a failed release: the holder remains inside.
     pub fn stays(&mut self, number: u64, at: Moment) {
         if let Some(hold) = self.stop_leaving(number) {
             self.waiting.iter_mut().for_each(|overlap| overlap.stays(number));
@@ -196,7 +194,7 @@ impl Occupancy {
         Some(self.leaving.swap_remove(found))
     }
 
-    /// Records that a holder left when it was notified of its session's end, or that a hold never existed.
+    /// Ends a hold when its holder was notified of the session's end, or removes a hold that never existed.
     pub fn vanish(&mut self, number: u64) {
         let Some(hold) = self.inside.get_mut(number) else { return };
         let lost_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
@@ -212,7 +210,7 @@ impl Occupancy {
         self.settle_all();
     }
 
-    /// The soundness of a hold's session becomes known.
+    /// Sets the soundness of a hold's session.
     pub fn resolve(&mut self, number: u64, soundness: Soundness) {
         if !self.waiting.is_empty() {
             self.waiting.iter_mut().for_each(|overlap| overlap.resolve(number, soundness));
@@ -220,7 +218,7 @@ impl Occupancy {
         }
     }
 
-    /// A holder's session is suspended or connected again.
+    /// Suspends or reconnects a holder's session.
     pub fn suspend(&mut self, number: u64, suspended: bool, place: LinePosition) {
         if let Some(hold) = self.inside.get_mut(number) {
             hold.suspended = suspended;
@@ -231,7 +229,7 @@ impl Occupancy {
         }
     }
 
-    /// A holder is notified that its session has ended.
+    /// Handles the notification that a holder's session has ended.
     pub fn lose(&mut self, number: u64, at: Moment) {
         // The ensemble may have admitted another contender by now.
         self.inside.doubt(number, at.t_us);
@@ -242,14 +240,13 @@ impl Occupancy {
         self.expire(number, at.place);
     }
 
-    /// A session turns out to have ended before its holder's release took effect.
+    /// Handles a session that ended before its holder's release took effect.
     pub fn expire(&mut self, number: u64, place: LinePosition) {
         self.waiting.iter_mut().for_each(|overlap| overlap.trace_session(number, place));
         self.resolve(number, Soundness::Lost);
     }
 
-    /// The history ends while a contender is inside. Its session was alive if `lived` is true for the
-    /// overlap's line.
+    /// Handles a holder inside at the end. `lived`: whether its session was alive at the overlap's line.
     pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
         for overlap in &mut self.waiting {
             let sound = lived(overlap.since.place);
@@ -257,8 +254,7 @@ impl Occupancy {
         }
     }
 
-    /// Ends the history: everything still unknown stays unknown. Overlaps that were not kept count as the worst
-    /// class among the others.
+    /// Ends the history: open states become unknown. Dropped overlaps count as violations if others do.
     pub fn close(&mut self, now_us: u64) {
         for overlap in std::mem::take(&mut self.waiting) {
             self.give_up(overlap, now_us);
@@ -301,7 +297,7 @@ fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
     hold.lost.as_mut()
 }
 
-/// Checks the latest insiders individually, because they overlap longest from now on.
+/// Tracks the latest insiders individually, because their overlaps are likely to last longest.
 fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator<Item = Party>) -> Overlap {
     let looked_at: Vec<Party> = insiders.by_ref().take(LOOKED_AT).collect();
     Overlap {
@@ -338,12 +334,12 @@ fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
     }
 }
 
-/// An acquire is stuck if it waited this many times as long as any that ended, and at least [`AT_LEAST_US`].
+/// An acquire is stuck if it waited [`AT_LEAST_US`], and this many times as long as any finished acquire.
 const TIMES_AS_LONG: u64 = 10;
-/// Shortest wait of a stuck acquire, in microseconds.
+/// Minimum wait of a stuck acquire, in microseconds.
 const AT_LEAST_US: u64 = 1_000_000;
 
-/// Waits for one lock that ended with an acquisition, measured by one clock.
+/// Waits for one lock that ended with an acquisition, on one clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
     longest_us: u64,
@@ -356,8 +352,8 @@ impl Waits {
         self.latest_called_us = self.latest_called_us.max(Some(called_us));
     }
 
-    /// Whether an unfinished acquire is stuck, given the time of its process's last event. A later call must have acquired the
-    /// lock, and all waits must have been far shorter.
+    /// Whether an unfinished acquire is stuck at the time of its process's last event. A later call must have
+    /// acquired the lock, and all waits must have been far shorter.
     pub fn is_stuck(&self, asked: &CalledAcquire, heard_us: u64) -> bool {
         let waited = heard_us.saturating_sub(asked.at.t_us);
         let passed = self.latest_called_us.is_some_and(|called| called > asked.at.t_us);
@@ -391,22 +387,22 @@ mod tests {
         }
     }
 
-    /// Violations, zombies and uncertain overlaps so far.
+    /// Numbers of violations, zombies and uncertain overlaps.
     fn counts(occupancy: &Occupancy) -> [u64; 3] {
         [occupancy.violations.count, occupancy.zombies.count, occupancy.uncertain.count]
     }
 
     #[test]
-    fn overlaps_not_kept_count_as_the_worst_class() {
+    fn dropped_overlaps_count_as_the_worst_class() {
         let all = WAITING as u64 + 5;
         for (is_known, expected) in [(false, [0, 0, all]), (true, [all, 0, 0])] {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
-            // Given more open overlaps than can be kept
+            // Given more open overlaps than are kept
             for number in 0..=all {
                 occupancy.enter(hold(number), moment(1 + number));
             }
             assert_eq!((counts(&occupancy), occupancy.waiting.len()), ([0, 0, 0], WAITING));
-            // When it becomes known, or does not, that all sessions were alive
+            // When all sessions turn out to have been alive, or remain unknown
             for number in (0..=all).filter(|_| is_known) {
                 occupancy.leave(number, moment(1_000 + number), false);
                 occupancy.resolve(number, Soundness::Sound);
@@ -435,7 +431,7 @@ mod tests {
         assert_eq!(
             (counts(&occupancy), occupancy.examples.len()),
             ([30, 1, 0], 21),
-            "another class has its own"
+            "each class has its own examples"
         );
     }
 
@@ -464,13 +460,13 @@ mod tests {
     }
 
     #[test]
-    fn holders_beyond_the_limit_are_counted_as_unknown() {
+    fn insiders_beyond_the_tracking_limit_count_as_unknown() {
         let most = LOOKED_AT as u64;
         for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
             let mut occupancy = Occupancy::new(LockKind::Semaphore(u32::MAX));
             let inside = most + strangers;
             (0..inside).for_each(|number| occupancy.enter(hold(number), moment(number)));
-            // A claim for nearly all leases leaves one lease free.
+            // This claim for nearly all leases leaves only one for others.
             occupancy.enter(
                 Hold { claim: LockClaim { leases: u32::MAX - 1, ..LockClaim::WRITE }, ..hold(500) },
                 moment(500),
@@ -480,16 +476,12 @@ mod tests {
                 occupancy.leave(number, moment(600 + number), false);
             }
             occupancy.resolve(500, Soundness::Sound);
-            assert_eq!(
-                counts(&occupancy),
-                expected,
-                "of {strangers} it is not known whether they were zombies, too"
-            );
+            assert_eq!(counts(&occupancy), expected, "{strangers} holders were not tracked individually");
         }
     }
 
     #[test]
-    fn expired_holder_without_overlap_did_not_ignore_its_expiry() {
+    fn expired_holder_without_an_overlap_is_not_counted_as_ignoring_it() {
         let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
         occupancy.enter(hold(1), moment(1));
         occupancy.lose(1, moment(3));
@@ -499,19 +491,19 @@ mod tests {
     }
 
     #[test]
-    fn a_possible_hold_that_vanishes_removes_no_evidence() {
+    fn possible_hold_that_vanishes_removes_no_evidence() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
         occupancy.enter(hold(1), moment(5));
         occupancy.enter(Hold { possible: true, ..hold(2) }, moment(10));
         occupancy.leave(1, moment(20), false);
-        assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 30), 15, "hold 2 may not exist");
+        assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 30), 15, "hold 2 may never have existed");
         occupancy.vanish(2);
         assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 40), 15);
     }
 
     #[test]
-    fn lost_hold_blocks_others_until_its_session_ended() {
+    fn lost_hold_blocks_others_until_its_session_ends() {
         for vanishes in [false, true] {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
             occupancy.asks(LockClaim::WRITE, 0);
@@ -550,7 +542,7 @@ mod tests {
         })
     }
 
-    /// Whether certain holds with these claims block another claim.
+    /// Whether these certain holds block a claim.
     fn is_full(kind: LockKind, held: &[LockClaim], claim: LockClaim) -> bool {
         let reads = |claim: &LockClaim| claim.mode == Mode::Read;
         match kind {
@@ -572,7 +564,7 @@ mod tests {
             let mut occupancy = Occupancy::new(kind);
             let mut now = 0;
             let mut inside: [Option<u64>; 4] = [None; 4];
-            // By hold number: its claim, and the interval in which it was certain.
+            // Claim of each hold, and the interval in which it was certain.
             let mut certain: Vec<(LockClaim, u64, u64)> = Vec::new();
             let mut asked: Vec<(LockClaim, u64, u64)> = Vec::new();
             for (who, deed, claim, after) in steps {
@@ -613,8 +605,7 @@ mod tests {
 
     #[test]
     fn overlap_class_depends_on_grant_order_if_the_entering_session_expires() {
-        // Tokens of both; time of the second call, with the first inside since 10; class if the second
-        // session expires
+        // Tokens of both contenders, second acquire call (the first entered at 10), expected counts
         let cases = [
             ((Some(2), Some(1), Some(5)), [0, 1, 0]),
             ((Some(1), Some(2), Some(5)), [1, 0, 0]),
@@ -645,13 +636,13 @@ mod tests {
     #[test]
     fn acquire_is_stuck_only_if_a_later_one_got_the_lock() {
         let mut waits = Waits::default();
-        assert!(!waits.is_stuck(&asked(10), 60_000_000), "nobody got the lock");
+        assert!(!waits.is_stuck(&asked(10), 60_000_000), "no later call acquired the lock");
         waits.ended(10, 20);
-        assert!(!waits.is_stuck(&asked(10), 60_000_000), "the other had asked at the same time");
+        assert!(!waits.is_stuck(&asked(10), 60_000_000), "the other call was not later");
         waits.ended(11, 20);
         assert!(waits.is_stuck(&asked(10), 60_000_000));
         waits.ended(5, 30);
-        assert!(waits.is_stuck(&asked(10), 60_000_000), "the latest call counts, whatever ended last");
+        assert!(waits.is_stuck(&asked(10), 60_000_000), "the latest call counts, not the latest end");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Exclusion according to the ensemble: a holder must not be admitted by a reply older than the deletion of any earlier
-//! holder's node. No clock is involved, so the check works across machines.
+//! Exclusion according to the ensemble: a reply older than the deletion of an earlier holder's node must not
+//! admit the next holder. The check needs no clock, so it works across machines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,8 +7,7 @@ use super::judgement::OrderReport;
 use crate::inside::{Evidence, Inside, on_axis};
 use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
 
-/// Number of holds kept for sorting by the transaction at which they were found. Holds that are farther out of order cannot be
-/// compared anyway.
+/// Number of holds kept for sorting by zxid. Holds further out of order are not compared.
 const WINDOW: usize = 512;
 const EXAMPLES: usize = 20;
 
@@ -19,9 +18,9 @@ pub struct Grant {
     pub claim: LockClaim,
     /// Token: the zxid that created the node.
     pub token: i64,
-    /// Latest zxid by which the contender had called acquire: the token, or an earlier one.
+    /// zxid by which the contender had called acquire, at most the token.
     pub asked: i64,
-    /// zxid of the state in which the contender found itself the holder.
+    /// zxid of the state in which the contender found that it holds the lock.
     pub zxid: Option<i64>,
     /// zxid that deleted the node.
     pub deleted: Option<i64>,
@@ -30,12 +29,11 @@ pub struct Grant {
     pub released: Option<LinePosition>,
 }
 
-/// State of a kept grant.
 #[derive(Debug, Clone, Copy)]
 enum Kept {
     /// Not compared yet; found at this zxid.
     Recent(i64),
-    /// Inside, with this key.
+    /// Compared; inside with this key.
     Inside(u64),
 }
 
@@ -45,19 +43,19 @@ pub struct LockHolds {
     recent: BTreeMap<(i64, i64), Grant>,
     /// Position and clock of the last grant that was compared.
     settled: Option<((i64, i64), usize)>,
-    /// Grants whose nodes existed by then, in the order of comparison.
+    /// Compared grants whose nodes still existed.
     inside: Inside<Grant>,
     compared: u64,
-    /// Grants inside whose deletion is known, by its zxid.
+    /// Known deletions of the grants inside: zxid and key.
     deletions: BTreeSet<(i64, u64)>,
-    /// Grants inside whose deletion is unknown.
+    /// Keys of the grants inside without a known deletion.
     undeleted: BTreeSet<u64>,
-    /// For each kept grant, by token: its state, and its last holder.
+    /// State and last holder of each kept grant, by token.
     kept: HashMap<i64, (Kept, usize)>,
     /// Each contender's latest token.
     latest: HashMap<usize, i64>,
     highest: Vec<(usize, i64)>,
-    /// Number of holds without the zxid at which they were found.
+    /// Number of holds without a zxid.
     unfound: u64,
     pub report: OrderReport,
     /// Pairs whose second holder was admitted too early.
@@ -72,7 +70,7 @@ impl LockHolds {
     pub fn grant(&mut self, grant: Grant) {
         self.note_order(grant.clock, grant.token);
         self.supersede(grant.who, grant.token);
-        // Threads that alternate on one node share a token; for the ensemble, theirs is one hold.
+        // Threads that alternate on one node share a token, so the ensemble has only one hold.
         if let Some((_, holder)) = self.kept.get_mut(&grant.token) {
             *holder = grant.who;
             return;
@@ -93,7 +91,7 @@ impl LockHolds {
         }
     }
 
-    /// A contender has a new token, so no further event has its previous token.
+    /// Records that a contender has a new token, so that no further event has the previous token.
     fn supersede(&mut self, who: usize, token: i64) {
         let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
         if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)
@@ -105,7 +103,7 @@ impl LockHolds {
         }
     }
 
-    /// Whether the last holder of a token now holds by another one.
+    /// Whether the last holder of a token has a newer token.
     fn is_superseded(&self, token: i64) -> bool {
         let holder = self.kept.get(&token).map(|(_, holder)| holder);
         holder.and_then(|holder| self.latest.get(holder)).is_some_and(|latest| *latest != token)
@@ -157,7 +155,7 @@ impl LockHolds {
         let waited = self.inside.was_kept_out(next.claim, asked, found);
         let may_be_early = self.inside.excludes(next.claim);
         if may_be_early {
-            // An unrecorded deletion skips one comparison, not all later ones.
+            // An unrecorded deletion skips only one comparison.
             for grant in self.inside.evict(&std::mem::take(&mut self.undeleted), found) {
                 self.kept.remove(&grant.token);
             }
@@ -204,7 +202,7 @@ impl LockHolds {
         }
     }
 
-    /// Ends the holds whose nodes were deleted by then.
+    /// Ends the holds whose nodes were deleted by `zxid`.
     fn leave_until(&mut self, zxid: i64) {
         while let Some((deleted, key)) = self.deletions.first().copied().filter(|(first, _)| *first <= zxid) {
             self.deletions.pop_first();
@@ -234,7 +232,7 @@ mod tests {
         Grant { who: 0, clock: 0, claim, token, asked: token, zxid, deleted: None, acquired, released: None }
     }
 
-    /// A mutex with these holds, given as token, zxid at which it was found, and zxid that deleted the node.
+    /// A mutex with these holds: token, zxid at which the hold was found, zxid of the deletion.
     fn with(holds: impl IntoIterator<Item = (i64, i64, i64)>) -> LockHolds {
         let mut order = LockHolds::new(LockKind::Mutex);
         for (token, zxid, deleted) in holds {
@@ -302,7 +300,11 @@ mod tests {
         order.delete(99, 50, LinePosition::default());
         order.grant(grant(12, 8));
         order.close();
-        assert_eq!((order.report.too_early, order.report.waited), (1, 0), "it came after that deletion");
+        assert_eq!(
+            (order.report.too_early, order.report.waited),
+            (1, 0),
+            "its node was created after the deletion"
+        );
         let (before, _) = order.examples[0];
         assert_eq!((before.deleted, before.released.map(|place| place.line)), (Some(9), Some(8)));
     }
@@ -346,7 +348,11 @@ mod tests {
         };
         for turn in 0..20 * WINDOW as i64 {
             order.grant(reader(turn));
-            assert!(order.kept.len() <= WINDOW + 4, "{} are kept after {turn}", order.kept.len());
+            assert!(
+                order.kept.len() <= WINDOW + 4,
+                "{} grants are kept after grant {turn}",
+                order.kept.len()
+            );
         }
         let token = 1_000_001;
         order.grant(Grant { claim: LockClaim::WRITE, ..grant(token, token) });
@@ -360,7 +366,7 @@ mod tests {
         assert_eq!(
             (compared, not_compared, too_early),
             (20 * WINDOW as u64 - 1, 2, 0),
-            "nor is the second writer"
+            "neither writer is compared"
         );
     }
 
@@ -369,7 +375,7 @@ mod tests {
         let mut order = LockHolds::new(LockKind::Semaphore(3));
         order.grant(grant(1, 2));
         order.grant(Grant { who: 1, ..grant(1, 3) });
-        order.grant(grant(20, 30)); // Contender 0 has a new node, while contender 1 holds by the old one.
+        order.grant(grant(20, 30)); // Contender 0 has a new node; contender 1 still holds by the old one.
         for token in 100..100 + WINDOW as i64 {
             order.grant(Grant { who: 2, deleted: Some(token), ..grant(token, token) });
         }
@@ -382,7 +388,7 @@ mod tests {
         assert_eq!(order.report.too_early, 1);
     }
 
-    /// The expected report when each hold is compared with all before it: compared, not compared, too early.
+    /// Expected report (compared, not compared, too early), from comparing each hold with all earlier ones.
     fn one_by_one(kind: LockKind, holds: &[Grant]) -> [u64; 3] {
         let mut order: Vec<&Grant> = holds.iter().collect();
         order.sort_by_key(|grant| (grant.zxid, grant.token));
@@ -430,7 +436,7 @@ mod tests {
             }).collect();
             let mut order = LockHolds::new(kind);
             for grant in &holds {
-                // Deletions are known before or after a grant is compared, depending on the token.
+                // Deletions of even tokens are known with the grant, deletions of odd tokens only afterwards.
                 order.grant(Grant { deleted: grant.deleted.filter(|_| grant.token % 2 == 0), ..*grant });
                 if let Some(deleted) = grant.deleted {
                     order.delete(grant.token, deleted, LinePosition::default());

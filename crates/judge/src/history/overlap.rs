@@ -1,14 +1,14 @@
 //! An acquisition while others were inside, until its class is known.
 //!
-//! Whether a holder's session was alive often shows only in the answer to its release. An overlap therefore
-//! waits for the ends of the holds involved.
+//! Often only the answer to a release shows whether the holder's session was alive. An overlap therefore
+//! waits for its holds to end.
 
 use super::clocks::Moment;
 use super::judgement::Breach;
 use crate::weigh::{self, Granted, Soundness};
 use zklockbench_record::history::LinePosition;
 
-/// Maximum number of insiders checked individually. The soundness of the others stays unknown.
+/// Maximum number of insiders tracked individually; the soundness of the others stays unknown.
 pub const LOOKED_AT: usize = 64;
 
 /// A hold, with its relevant lines.
@@ -18,7 +18,7 @@ pub struct Traces {
     pub token: Option<i64>,
     pub entered_us: u64,
     pub acquired: LinePosition,
-    /// Line at which the session was suspended or expired.
+    /// Line that reported the session as suspended or expired.
     pub session: Option<LinePosition>,
     pub released: Option<LinePosition>,
 }
@@ -35,10 +35,10 @@ pub struct Party {
     pub hold: u64,
     pub weight: u64,
     pub soundness: Soundness,
-    /// Order of the grant relative to the entering contender's.
+    /// Order of the grants of this party and of the entering contender.
     pub granted: Granted,
     pub inside: bool,
-    /// Whether the release had been called, so that the party was inside only if the release failed.
+    /// Whether release had been called, so that the party was inside only if the release failed.
     pub is_leaving: bool,
     pub traces: Traces,
 }
@@ -49,17 +49,16 @@ pub struct Overlap {
     pub entering: Party,
     pub since: Moment,
     pub insiders: Vec<Party>,
-    /// Leases of insiders that are not checked individually.
+    /// Leases of the insiders that are not tracked individually.
     pub others: u64,
-    /// Leases that others may hold besides the entering contender.
+    /// Leases that others may hold alongside the entering contender.
     pub allowed: u64,
-    /// Time at which the overlap ended.
+    /// Time at which the overlap ended; `None` while it lasts.
     pub ended_us: Option<u64>,
 }
 
 impl Overlap {
-    /// The class of the overlap, once known. While a pending release may still succeed, there may have been
-    /// enough leases for all.
+    /// Class of the overlap; `None` until it is known. A pending release may still free enough leases.
     pub fn breach(&self) -> Option<Breach> {
         let is_leaving = self.insiders.iter().any(|party| party.is_leaving);
         if is_leaving && self.weight(|party| !party.is_leaving) + self.others <= self.allowed {
@@ -70,7 +69,7 @@ impl Overlap {
         weigh::class(self.allowed, self.entering.soundness, insiders.chain([others]))
     }
 
-    /// Whether there turned out to be enough leases for all.
+    /// Whether there were enough leases for all holders.
     pub fn is_none(&self) -> bool {
         self.weight(|_| true) + self.others <= self.allowed
     }
@@ -79,7 +78,7 @@ impl Overlap {
         self.insiders.iter().filter(|party| counts(party)).map(|party| party.weight).sum()
     }
 
-    /// The insider that best illustrates the class.
+    /// The insider that best illustrates a class.
     pub fn counterpart(&self, breach: Breach) -> Option<&Party> {
         let wanted = match breach {
             Breach::Violation => Soundness::Sound,
@@ -100,19 +99,19 @@ impl Overlap {
         self.party(hold).filter(|party| party.soundness == Soundness::Open && !party.is_leaving)
     }
 
-    /// Sets the soundness of a hold, unless it is already known.
+    /// Sets the soundness of a hold unless it is already known.
     pub fn resolve(&mut self, hold: u64, soundness: Soundness) {
         if let Some(party) = self.open_party(hold) {
             party.soundness = soundness;
         }
     }
 
-    /// A pending release succeeded: its holder was not inside.
+    /// Removes a holder whose pending release succeeded.
     pub fn is_gone(&mut self, hold: u64) {
         self.insiders.retain(|party| !(party.is_leaving && party.hold == hold));
     }
 
-    /// A pending release failed: its holder was inside all along.
+    /// Handles a failed release: the holder was inside all along.
     pub fn stays(&mut self, hold: u64) {
         self.insiders
             .iter_mut()
@@ -120,7 +119,7 @@ impl Overlap {
             .for_each(|party| party.is_leaving = false);
     }
 
-    /// The contender called release again, so it is unknown whether that holder was inside.
+    /// Handles another release call: it is unknown whether the holder was inside.
     pub fn may_have_stayed(&mut self, hold: u64) {
         let leaving = self.insiders.iter_mut().filter(|party| party.is_leaving && party.hold == hold);
         leaving.for_each(|party| {
@@ -129,15 +128,14 @@ impl Overlap {
         });
     }
 
-    /// Notes the line at which a hold's session was suspended or expired. Settled holds already have an
-    /// earlier line.
+    /// Notes the line that reported a hold's session as suspended or expired, unless the hold is resolved.
     pub fn trace_session(&mut self, hold: u64, place: LinePosition) {
         if let Some(party) = self.open_party(hold) {
             party.traces.session = Some(place);
         }
     }
 
-    /// A holder leaves at `t_us`; `place` is the line of the release call.
+    /// Records that a holder left at `t_us`, with the line of its release call.
     pub fn leave(&mut self, hold: u64, t_us: u64, place: Option<LinePosition>) {
         let Some(party) = self.party(hold).filter(|party| party.inside) else { return };
         party.inside = false;
@@ -147,12 +145,12 @@ impl Overlap {
         }
     }
 
-    /// Length of the overlap in microseconds; up to now if it has not ended.
+    /// Length of the overlap in microseconds, up to now if it has not ended.
     pub fn length_us(&self, now_us: u64) -> u64 {
         self.ended_us.unwrap_or(now_us).saturating_sub(self.since.t_us)
     }
 
-    /// Stops waiting: open states become unknown, and a release without an answer counts as done.
+    /// Stops waiting: open states become unknown, and unanswered releases count as successful.
     pub fn give_up(&mut self) {
         self.insiders.retain(|party| !party.is_leaving);
         let parties = self.insiders.iter_mut().chain([&mut self.entering]);
@@ -181,7 +179,7 @@ mod tests {
         Party { hold, weight, soundness, granted, inside: true, is_leaving: false, traces }
     }
 
-    /// Hold 0 enters at 100 µs while holds 1, 2, ... with these weights and soundnesses are inside.
+    /// Hold 0 enters at 100 µs while holds 1, 2, ... are inside, given as weight and soundness.
     fn overlap(allowed: u64, entering: Soundness, insiders: &[(u64, Soundness)]) -> Overlap {
         let insiders = (1..).zip(insiders).map(|(hold, (weight, of))| party(hold, *weight, *of)).collect();
         Overlap {
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_not_considered_individually_count_as_unknown() {
+    fn holders_not_tracked_individually_count_as_unknown() {
         let breach = |others| Overlap { others, ..overlap(1, Open, &[(1, Lost), (1, Sound)]) }.breach();
         assert_eq!((breach(0), breach(1)), (Some(Breach::Zombie), Some(Breach::Uncertain)));
         let crowd = Overlap { others: 1, ..overlap(1, Sound, &[(1, Lost), (1, Sound)]) };
@@ -208,7 +206,7 @@ mod tests {
             let mut overlap = overlap(0, Open, &[(1, Open)]);
             overlap.insiders[0].is_leaving = true;
             overlap.resolve(1, Lost);
-            assert_eq!(overlap.breach(), None, "that may still show");
+            assert_eq!(overlap.breach(), None, "the release is still pending");
             overlap
         };
         let mut gone = leaving();
@@ -246,7 +244,7 @@ mod tests {
         overlap.resolve(1, Sound);
         overlap.trace_session(1, at(70));
         overlap.trace_session(2, at(71));
-        let [first, second] = &overlap.insiders[..] else { panic!("two are inside") };
+        let [first, second] = &overlap.insiders[..] else { panic!("expected two insiders") };
         assert_eq!((first.soundness, first.traces.session), (Lost, None));
         assert_eq!((second.soundness, second.traces.session), (Open, Some(at(71))));
     }
@@ -254,7 +252,7 @@ mod tests {
     #[test]
     fn overlap_ends_when_the_first_party_leaves() {
         let mut either = [overlap(0, Open, &[(1, Open)]), overlap(0, Open, &[(1, Open)])];
-        assert_eq!(either[0].length_us(130), 30, "still together");
+        assert_eq!(either[0].length_us(130), 30, "the overlap has not ended");
         either[0].leave(1, 120, Some(at(60)));
         either[0].leave(0, 140, Some(at(61)));
         assert_eq!((either[0].ended_us, either[0].length_us(500)), (Some(120), 20));
@@ -268,10 +266,10 @@ mod tests {
     fn overlap_ends_when_the_remaining_holders_fit_the_leases() {
         let mut overlap = overlap(2, Open, &[(2, Sound), (1, Sound), (1, Sound)]);
         overlap.leave(2, 110, None);
-        assert_eq!(overlap.ended_us, None, "three leases are still out beside the new one");
+        assert_eq!(overlap.ended_us, None, "the other holders still have three leases");
         overlap.leave(2, 115, None);
         overlap.leave(9, 116, None);
-        assert_eq!(overlap.ended_us, None, "the same one cannot leave twice, and a stranger not at all");
+        assert_eq!(overlap.ended_us, None, "repeated and unknown leaves change nothing");
         overlap.leave(3, 120, None);
         assert_eq!(overlap.ended_us, Some(120));
     }

@@ -28,7 +28,7 @@ pub(super) struct Handoffs {
     took_us: u64,
 }
 
-/// With more servers than this, a server only hands over to itself and its next neighbours.
+/// Maximum number of servers to which a server hands over: itself and its next neighbours.
 const NEIGHBOURS: usize = 5;
 
 /// Requests of a handoff: create, watch, delete, confirm.
@@ -36,7 +36,7 @@ const HANDOFF_REQUESTS: usize = 4;
 /// Requests of an uncontended acquire and its release.
 const ACQUIRE_REQUESTS: usize = 3;
 
-/// One handoff, in microseconds since the call of delete.
+/// One handoff, in microseconds since the delete call.
 struct Handoff {
     event_us: u64,
     reply_us: u64,
@@ -71,7 +71,7 @@ impl Handoffs {
         Ok(())
     }
 
-    /// Measures in rounds: one handoff per pair and one uncontended acquire per server, one after the other.
+    /// Measures in rounds of one handoff per pair and one uncontended acquire per server.
     pub(super) async fn measure(&mut self, sessions: &ServerSessions, slice: Slice) -> Result<(), String> {
         let begun = clock::now();
         let end = begun + clock::micros(slice.lasts);
@@ -89,7 +89,7 @@ impl Handoffs {
 
     async fn round(&mut self, sessions: &ServerSessions) -> Result<(), String> {
         let place = &sessions.site.place;
-        // Create all nodes first and concurrently, so that the time is spent on measurements.
+        // All nodes are created first and concurrently, to save time.
         let create = |pair: &SessionPair| {
             let (from, path) = (pair.from, node(place, pair));
             async move {
@@ -114,7 +114,7 @@ impl Handoffs {
             let alone = acquire_alone(sessions.session(server, 0), &queue(place, server)).await;
             acquired.push(sessions.at(server, "uncontended acquire", alone)?);
         }
-        // An incomplete round leaves no samples, so all placements are equally frequent.
+        // An incomplete round leaves no samples, so that all pairs have equally many.
         for (pair, Handoff { event_us, reply_us, confirmed_us }) in self.pairs.iter_mut().zip(handed_over) {
             pair.handoff.saturating_record(event_us);
             pair.reply.saturating_record(reply_us);
@@ -162,7 +162,7 @@ fn queue(place: &str, server: usize) -> String {
     format!("{place}/queue-{server}")
 }
 
-/// One session deletes its node, which the other watches.
+/// One session deletes its node while the other watches it.
 async fn hand_over(
     holder: &Session,
     waiter: &Session,
@@ -174,7 +174,7 @@ async fn hand_over(
         if found.is_some() {
             break watch;
         }
-        // The waiter's server is behind: this watch fires when it has seen the create.
+        // The waiter's server is behind: this watch fires once the server has applied the create.
         if watch.changed().await == EventKind::SessionOver {
             return Err(Failure::SessionExpired);
         }
@@ -209,8 +209,7 @@ async fn pause(rest: Option<Duration>) {
     }
 }
 
-/// The steps of every queue lock for the first contender: create its node and list the queue. Returns the
-/// time in microseconds.
+/// Creates a node and lists the queue, like an uncontended queue lock. Returns the time in microseconds.
 async fn acquire_alone(session: &Session, queue: &str) -> Result<u64, Failure> {
     let begun = clock::now();
     let created = session.create(&format!("{queue}/n-"), &[], NodeKind::EphemeralSequential).await?;

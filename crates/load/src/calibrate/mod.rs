@@ -1,9 +1,10 @@
-//! Calibration: capabilities of the raw ensemble, request by request and without a lock. They give the floor:
-//! the cheapest handoff and the cheapest uncontended acquire that requests allow.
+//! Calibration: measures the raw ensemble, request by request and without a lock. The floor is the cheapest
+//! handoff and the cheapest uncontended acquire that requests allow.
 //!
-//! [`calibrate`] measures everything, server by server, for `zklockbench calibrate`. [`floor`] only measures the floor,
-//! in about a second, for a run. Both work on one thread, so all times come from one clock; `docs/capacity-planning.md`
-//! describes each measurement. Nodes are created below a directory of the caller, who also removes them.
+//! [`calibrate`] measures everything on each server, for `zklockbench calibrate`. [`floor`] measures only the
+//! floor, in about a second, for a run. Both use one thread, so all times come from one clock.
+//! `docs/capacity-planning.md` describes each measurement. The caller creates and removes the parent of all
+//! nodes.
 
 mod handoff;
 mod requests;
@@ -31,12 +32,12 @@ pub struct CalibrationResult {
     pub floor: Floor,
     /// Usable servers, in the order of the connect string.
     pub servers: Vec<ServerFigures>,
-    /// Handoffs by the servers of the two sessions.
+    /// Handoffs between each pair of servers.
     pub pairs: Vec<PairFigures>,
     pub missing: Vec<String>,
 }
 
-/// Limits of one uninterrupted measurement: time and number of samples. There is at least one sample.
+/// Limits of one uninterrupted measurement, which takes at least one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     /// Time after which no sample begins.
@@ -46,40 +47,38 @@ pub struct Slice {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CalibrationPlan {
-    /// Number of times that all measurements are repeated.
+    /// Number of rounds, each of which repeats all measurements.
     pub rounds: u32,
-    /// Whether an eighth of a round runs first and is discarded, so that the servers have processed every kind of request.
+    /// Whether to run and discard an eighth of a round first, to warm up the servers.
     pub rehearses: bool,
-    /// Pause before each handoff and each uncontended acquire; `None` if they follow each other immediately.
+    /// Pause before each handoff and each uncontended acquire; `None` for no pause.
     pub rest: Option<Duration>,
-    /// Handoffs and uncontended acquires of a round: each repetition has one per pair of servers and one per
-    /// server.
+    /// Handoffs and uncontended acquires of a round; each repetition measures all pairs and all servers once.
     pub handoffs: Slice,
-    /// Each kind of request on each server, one at a time.
+    /// Each kind of request on each server, one request at a time.
     pub alone: Slice,
-    /// Each kind of request on each server, as many at once as possible.
+    /// Each kind of request on each server, with many requests in flight.
     pub saturation: Duration,
 }
 
-/// Shares of the time for handoffs, single requests, and saturation. The rest is for uninterruptible work:
-/// preparing, and deleting created nodes.
+/// Shares of the time for handoffs, single requests and saturation. The rest is for setup and cleanup.
 const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
 const REHEARSAL: u32 = 8;
-/// Number of measurements of single requests per server: ten kinds of request, watches, sessions, `ruok`.
+/// Number of measurements per server: ten kinds of single requests, watches, sessions and `ruok`.
 const ALONE: u32 = 13;
 const SATURATED: u32 = 10;
-/// Maximum number of samples per kind of request; more would not help.
+/// Maximum number of samples per kind of request; more would add nothing.
 const SAMPLES: u64 = 500;
 /// Number of `ruok` commands if the load is limited.
 const RUOK_WHEN_LIMITED: u64 = 5;
-/// Minimum number of handoffs for a floor: a median of fewer means little.
+/// Minimum number of handoffs for a floor, because a median of fewer means little.
 const ENOUGH: u64 = 10;
-/// Maximum share of the time for a run's floor that goes into opening sessions.
+/// Maximum share of a floor's time for opening sessions.
 const TO_OPEN: f64 = 0.5;
 
 impl CalibrationPlan {
     pub fn within(budget: Duration, servers: usize, rest: Option<Duration>) -> Self {
-        // A short calibration has no time for rounds of a few samples each.
+        // A short calibration has no time for several rounds.
         let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };
         let servers = u32::try_from(servers.max(1)).unwrap_or(u32::MAX);
         let in_a_round = |share| budget.mul_f64(share) * REHEARSAL / (rounds * REHEARSAL + 1);
@@ -94,12 +93,10 @@ impl CalibrationPlan {
         }
     }
 
-    /// The same plan without saturation.
     pub fn without_saturation(self) -> Self {
         Self { saturation: Duration::ZERO, ..self }
     }
 
-    /// Plan of the discarded rehearsal.
     fn rehearsal(&self) -> Self {
         let short = |slice: Slice| Slice {
             lasts: slice.lasts / REHEARSAL,
@@ -114,8 +111,8 @@ impl CalibrationPlan {
     }
 }
 
-/// Measures the floor within that time. After a failure, the floor has no metrics and states the reason; a run can do
-/// without it.
+/// Measures the floor within this time. A run does not need the floor, so a failure is not an error: the
+/// floor then has no metrics and states the reason.
 pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationToken) -> Floor {
     let (begun, stop) = (clock::now(), stop.clone());
     let to_open = within.mul_f64(TO_OPEN);
@@ -244,8 +241,7 @@ fn request_figures(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> 
     figures.collect()
 }
 
-/// All measurements with sessions: a discarded rehearsal, then rounds, so that a drift of the machine affects all metrics
-/// equally.
+/// Takes all measurements: a discarded rehearsal, then rounds, so that drift affects all metrics equally.
 async fn measure(
     sessions: &ServerSessions,
     plan: &CalibrationPlan,
@@ -314,7 +310,7 @@ impl Words {
     }
 }
 
-/// Works with several sessions per server, on a separate thread with a runtime like a generator thread's.
+/// Runs work with several sessions per server, on a separate thread with a runtime like a generator thread's.
 async fn with_sessions<T, Work>(
     site: CalibrationSite,
     each: usize,
@@ -333,11 +329,11 @@ where
             sessions.close().await;
             worked
         };
-        // The receiver is gone if the program was stopped twice.
+        // The receiver is gone if the user stopped the program twice.
         let _ = sender.send(runtime::block_on(worked));
     });
     started.map_err(|error| format!("cannot start a thread: {error}"))?;
-    receiver.await.unwrap_or_else(|_| Err("the calibrating thread ended early".to_owned()))
+    receiver.await.unwrap_or_else(|_| Err("the calibration thread ended early".to_owned()))
 }
 
 #[cfg(test)]

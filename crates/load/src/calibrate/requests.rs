@@ -1,4 +1,4 @@
-//! Requests of each kind on one server: one at a time, and as many at once as possible.
+//! Requests of each kind on one server: one at a time, and many at once.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use zklockbench_zk::{EventKind, Failure, NodeKind, Op, Session};
 
 pub const SESSIONS: usize = 4;
 pub const IN_FLIGHT: usize = 16;
-/// Maximum number of nodes created at once, because their session's end deletes all of them in one transaction.
+/// Maximum number of nodes at once: the end of their session deletes all of them in one transaction.
 const NODES_AT_MOST: usize = 20_000;
 
 const WITHIN: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub(super) struct AskedServer<'a> {
     pub(super) server: usize,
 }
 
-/// Requests one at a time: the time of each kind on an otherwise idle server.
+/// Time of each kind of request on an otherwise idle server, one request at a time.
 pub(super) struct Alone {
     /// In the order of [`RawRequest::ALL`].
     pub(super) requests: Vec<Histogram>,
@@ -62,7 +62,7 @@ impl Alone {
             });
             on.sessions.at(on.server, request.name(), measured.await)?;
             if request == RawRequest::Delete {
-                // Deletes the nodes for which there was no time left.
+                // Delete the nodes that no sample deleted.
                 let left = created.take();
                 let delete = async |path: &String| {
                     site.admit(1).await;
@@ -96,7 +96,7 @@ impl Alone {
     }
 }
 
-/// Takes at least one sample, until the time is over, there are enough, or nothing is left to do.
+/// Takes one sample, and more until the time is over, there are enough, or no request is left to send.
 async fn repeat(
     slice: Slice,
     samples: &mut Histogram,
@@ -121,7 +121,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Sends one request; returns false if nothing was left to send.
+    /// Sends one request; returns false if none was left to send.
     async fn send(&self, session: &Session) -> Result<bool, Failure> {
         let Nodes { parent, data, other } = self.nodes;
         match self.request {
@@ -154,8 +154,7 @@ impl Asked<'_> {
     }
 }
 
-/// One change of a node watched by a session on the same server: time from the call to the arrival of the
-/// event.
+/// Changes a node that a session on the same server watches. Returns the time until the event arrives.
 async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Option<u64>, Failure> {
     let (_, mut watch) = watcher.get_data_and_watch(path).await?;
     let mut notifications = Vec::new();
@@ -171,8 +170,7 @@ async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Opti
     Ok(notifications.last().map(|last| last.at.saturating_sub(begun)))
 }
 
-/// Sends as many requests at once as a server accepts, from several sessions; totals of each kind over the
-/// rounds.
+/// Totals of each kind of request over the rounds, with [`IN_FLIGHT`] requests at once from each session.
 #[derive(Default)]
 pub(super) struct Saturated(pub(super) [Sum; RawRequest::ALL.len()]);
 
@@ -180,7 +178,7 @@ pub(super) struct Saturated(pub(super) [Sum; RawRequest::ALL.len()]);
 pub(super) struct Sum {
     count: u64,
     lasted_us: u64,
-    /// Processor time of this thread; `None` once the system failed to report it.
+    /// Processor time of this thread; `None` if the system failed to report it.
     busy_us: Option<u64>,
 }
 
@@ -231,7 +229,7 @@ impl Sum {
 struct Work<'a> {
     asked: Asked<'a>,
     answered: Cell<u64>,
-    /// Time until which replies count: the end, or the time at which nothing was left to do.
+    /// Time until which replies count: the planned end, or earlier if no request was left to send.
     until: Cell<Stamp>,
 }
 
@@ -242,7 +240,7 @@ impl Work<'_> {
         let workers = sessions.iter().flat_map(|session| (0..IN_FLIGHT).map(move |_| self.worker(session)));
         try_join_all(workers).await?;
         let ended = clock::now();
-        // Processor time was measured a little longer, until the last reply came.
+        // Processor time is measured until the last reply, which may come after the counted time.
         let share = |busy: u64| {
             let all = ended.saturating_sub(begun).max(1);
             let counted = self.until.get().saturating_sub(begun);

@@ -1,5 +1,4 @@
-//! The setup of a calibration: the same number of sessions on each server, all on one thread, and the nodes
-//! that requests use.
+//! Setup of a calibration: the same number of sessions on each server, on one thread, and their nodes.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -19,23 +18,23 @@ use zklockbench_zk::{Failure, NodeKind, Observed, Session, Target, runtime};
 pub struct CalibrationSite {
     pub target: Target,
     pub servers: Vec<String>,
-    /// An existing empty node, the parent of all created nodes.
+    /// Path of an existing empty node, the parent of all created nodes.
     pub place: String,
-    /// Interval of reads that keep servers awake, if they are the suite's own and affected.
+    /// Interval of reads that keep the suite's own servers awake; `None` if they are not needed.
     pub keep_awake: Option<Duration>,
-    /// Rate limiter of the requests, if there is one.
+    /// Rate limiter of the requests, if any.
     pub throttle: Option<Arc<Throttle>>,
 }
 
 impl CalibrationSite {
-    /// Waits until that many requests may be sent.
+    /// Waits until this many requests may be sent.
     pub(super) async fn admit(&self, requests: u32) {
         if let Some(throttle) = &self.throttle {
             throttle.admit(requests).await;
         }
     }
 
-    /// Opens a session after its requests have been admitted by the rate limit.
+    /// Opens a session whose requests count towards the rate limit.
     pub(super) async fn open(&self, target: &Target, within: Duration) -> Result<Session, Failure> {
         let observed = Observed { throttle: self.throttle.clone(), ..Observed::by_nobody() };
         target.open(SESSION_TIMEOUT, within, observed).await
@@ -48,12 +47,12 @@ impl CalibrationSite {
     }
 }
 
-/// Session timeout, long because a short one has no benefit.
+/// Session timeout; a shorter one would have no benefit.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit for closing all sessions together.
 const ALL_CLOSED_WITHIN: Duration = Duration::from_secs(2);
-/// Maximum number of servers that are measured.
+/// Maximum number of measured servers.
 const SERVERS_AT_MOST: usize = 9;
 
 pub(super) struct OnServer {
@@ -64,14 +63,14 @@ pub(super) struct OnServer {
 pub(super) struct ServerSessions {
     pub(super) site: CalibrationSite,
     pub(super) servers: Vec<OnServer>,
-    /// Servers left out, with the reason.
+    /// Servers that were left out, with the reason.
     pub(super) left_out: Vec<String>,
     awake: Vec<Task<Unread>>,
     close: CancellationToken,
 }
 
 impl ServerSessions {
-    /// Opens that many sessions on each server. A server that grants no session is left out.
+    /// Opens this many sessions on each server. Servers that grant no session are left out.
     pub(super) async fn open(site: CalibrationSite, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
         let opened = join_all(used.iter().map(|address| on_server(&site, address, each, within))).await;
@@ -113,7 +112,7 @@ impl ServerSessions {
         done.map_err(|why| format!("{what} on {}: {why}", self.servers[server].address))
     }
 
-    /// Closes all sessions; their nodes are then gone.
+    /// Closes all sessions, which deletes their ephemeral nodes.
     pub(super) async fn close(self) {
         self.close.cancel();
         join_all(self.awake).await;
@@ -139,7 +138,7 @@ async fn on_server(
     Ok(OnServer { address: address.to_owned(), sessions })
 }
 
-/// Times a request until the arrival of its reply, in microseconds, excluding the lag of this thread.
+/// Times a request until its reply arrives, in microseconds, without this thread's own lag.
 pub(super) async fn timed<T>(
     session: &Session,
     request: impl AsyncFnOnce() -> Result<T, Failure>,
@@ -154,7 +153,7 @@ pub(super) async fn timed<T>(
 pub(super) const DATA: &[u8] = &[b'x'; 16];
 const LISTED: [usize; 3] = [1, 100, 1_000];
 
-/// Three nodes with 1, 100 and 1,000 children, which belong to one of the sessions and disappear with it.
+/// Three nodes with 1, 100 and 1,000 children. One session owns the children, which disappear with it.
 pub(super) struct Lists {
     place: String,
 }
@@ -168,7 +167,7 @@ impl Lists {
             let parent = lists.path(names);
             let made = async {
                 session.create(&parent, &[], NodeKind::Persistent).await?;
-                // Names as long as those of queue nodes.
+                // The names are as long as those of queue nodes.
                 let prefix = format!("{parent}/n-");
                 let create = async |_| {
                     sessions.site.admit(1).await;
@@ -178,7 +177,7 @@ impl Lists {
             };
             sessions.at(0, "create", made.await)?;
         }
-        // Readers on other servers then see all children.
+        // After a sync, readers on other servers see all children.
         for server in 0..sessions.servers.len() {
             sessions.at(server, "sync", sessions.session(server, 0).sync(place).await)?;
         }
@@ -189,7 +188,7 @@ impl Lists {
         format!("{}/list-{names}", self.place)
     }
 
-    /// The list that the request reads; `None` for requests without a list.
+    /// The list that a request reads; `None` for other requests.
     pub(super) fn of(&self, request: RawRequest) -> Option<String> {
         match request {
             RawRequest::GetChildren1 => Some(self.path(1)),
@@ -200,7 +199,7 @@ impl Lists {
     }
 }
 
-/// Nodes of one server for single requests.
+/// Nodes for the requests to one server.
 pub(super) struct Nodes {
     pub(super) parent: String,
     pub(super) data: String,
@@ -219,7 +218,7 @@ impl Nodes {
             let made = sessions.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
             sessions.at(server, "create", made)?;
         }
-        // Other sessions on the same server also see the nodes, because it answered the creates.
+        // The server answered the creates, so its other sessions see the nodes, too.
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Record of a trial, from its threads' data and the measurements around them.
+//! Record of a trial, from its threads' data and the measurements around its load.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -26,23 +26,22 @@ use zklockbench_zk::{Failure, sessions_not_resumed};
 
 const SLOW_DISK: &str =
     "they arrived faster than the disk could write them; use a faster disk for --out, or a lower rate";
-/// Maximum adjustment of the wall clock during a trial. It makes times from the logs uncertain; beyond this, too little
-/// would be left to compare.
+/// Maximum adjustment of the wall clock during a trial; beyond it, times from the logs are too uncertain.
 const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
 /// Time without a read after which a server that should be kept awake is reported.
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Adds the keeper's data to the facts; returns what other clients did to the nodes.
+/// Adds the keeper's data to the facts; returns the interference by other clients.
 fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool, missing_threads: u64) -> Vec<String> {
     facts.gaps = kept.lost + missing_threads;
     (facts.noted, facts.created, facts.entered_as_of) = (kept.noted, kept.created, kept.entered_as_of);
-    // Without dates, nothing in the logs can be compared.
+    // Undated logs cannot be compared.
     facts.lives = if is_dated { kept.lives } else { Lives::default() };
     kept.interference
 }
 
 impl Conductor<'_> {
-    /// Record of a trial whose load is over and whose sessions are closed, except for the judge's results.
+    /// Record of a trial whose load is over and whose sessions are closed, without the judge's results.
     pub(super) async fn record(
         &mut self,
         connect_us: u64,
@@ -64,12 +63,12 @@ impl Conductor<'_> {
         let wall = WallClock::read();
         let wall_was_set = self.wall_was_set(wall);
         let (kept, unchecked) = self.kept(lost_notes).await;
-        // The wall clock dates the logs.
+        // The wall clock dates the servers' logs.
         let is_dated = wall_was_set.is_none();
         health.invalid = health.invalid.or(wall_was_set);
         let wrong_holds = self.wrong_holds(seen.short_holds, window);
         health.invalid = health.invalid.or(wrong_holds.first().cloned());
-        // Without faults, every node's end is in the logs.
+        // Without faults, the logs contain the end of every node.
         let may_lack_ends = self.shared.has_faults() || !self.stuck.is_empty();
         let all_gone = may_lack_ends && orphans.as_ref().is_some_and(|orphans| orphans.in_queues == 0);
         let mut facts = Facts {
@@ -104,7 +103,7 @@ impl Conductor<'_> {
             steady: Some(steady),
             utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),
-            // If contenders were missing, that affected all measurements; later causes come second.
+            // Missing contenders affected all measurements, so this cause takes precedence over later ones.
             cut_short: self.too_few.take().or(self.cut_short.take()),
             health,
             standstill,
@@ -112,7 +111,7 @@ impl Conductor<'_> {
             whole: recorder.whole,
             herd: (recorder.whole.unseen == 0 && !self.shared.drivers.are_there()).then(|| recorder.herd()),
             errors: std::mem::take(&mut seen.errors),
-            // Derived from the facts by the judge.
+            // The judge derives these fields from the facts.
             violation_count: 0,
             violations: Vec::new(),
             excused: Excused::default(),
@@ -151,7 +150,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Outcomes of the arrivals of an open load. Arrivals that no session took count as unserved waits.
+    /// Outcomes of an open load's arrivals. Arrivals that no contender took count as unserved waits.
     fn arrived(&self, loaded: &Loaded, given_up: Stamp, recorder: &mut ThreadRecorder) -> Option<Arrived> {
         let window = loaded.window;
         let arrivals = self.shared.open.as_ref()?;
@@ -171,7 +170,7 @@ impl Conductor<'_> {
         Some(arrived)
     }
 
-    /// Part of a phase ended by acquisitions in which no contender had finished.
+    /// The part of a phase ended by acquisitions in which all contenders were still active.
     fn full_crew(&self, window: Window) -> Option<FullCrew> {
         let ends_itself =
             self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
@@ -183,31 +182,33 @@ impl Conductor<'_> {
         })
     }
 
-    /// Intended average hold time, if only the generator's timers can make holds longer.
+    /// Average intended hold time; zero with faults, which also lengthen holds.
     fn hold_by_timers(&self) -> Duration {
         if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
     }
 
-    /// Deviations of the holds from the requested ones.
+    /// Deviations of the holds from their requested times.
     fn wrong_holds(&self, short: ShortHolds, window: Window) -> Vec<String> {
         let short = (short.count > 0).then(|| {
             let holds = counted(short.count, "hold was", "holds were");
             format!("{holds} shorter than requested, by up to {}", format_micros(short.lacked_us))
         });
-        // Overlapping holds explain a deviation.
+        // Overlapping holds explain an impossible total.
         let was_crowded = self.shared.lock_states.used().any(LockState::was_crowded);
         let excludes = !was_crowded && self.shared.entry.card.guarantees.exclusive;
         let measured_us = window.end.saturating_sub(window.start);
         let of_lock = |state: &LockState| {
             let (asked_us, possible_us) = state.impossible_holds(measured_us).filter(|_| excludes)?;
             let (asked, possible) = (format_micros(asked_us), format_micros(possible_us));
-            Some(format!("impossible: holds of lock {} add up to {asked} where {possible} fit", state.number))
+            Some(format!(
+                "impossible: holds of lock {} add up to {asked}, but only {possible} are possible",
+                state.number
+            ))
         };
         short.into_iter().chain(self.shared.lock_states.used().find_map(of_lock)).collect()
     }
 
-    /// Ends of holds whose session a server has confirmed to be closed, after every fault has ended. The others remain
-    /// unknown: they neither excuse nor prove anything.
+    /// Ends of holds whose session a server has confirmed as closed. Other holds remain unknown.
     fn closed(&self, closing: &HashMap<Hold, i64>) -> HashSet<Hold> {
         let is_closed = |((contender, _), session): &(&Hold, &i64)| {
             self.shared.controls[*contender].closing(**session) == Some(Closing::Answered)
@@ -215,8 +216,7 @@ impl Conductor<'_> {
         closing.iter().filter(is_closed).map(|(hold, _)| *hold).collect()
     }
 
-    /// Warns about servers that should have been kept awake but were not. Faults on servers explain that, so they
-    /// suppress the warning.
+    /// Warns about servers that should have been kept awake but were not, unless faults explain it.
     fn warn_of_unread(&self, servers: &[ServerCounters]) {
         if self.shared.has_faults() {
             return;
@@ -229,13 +229,13 @@ impl Conductor<'_> {
             };
             let (address, seconds) = (&server.address, unread.as_secs_f64());
             (self.sink)(EnvironmentEvent::Warning(&format!(
-                "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and \
-                 may have kept a request waiting (ZOOKEEPER-4537)"
+                "{address} answered no read for {seconds:.1} s: it was not kept awake during that time, and \
+                 may have delayed a request (ZOOKEEPER-4537)"
             )));
         }
     }
 
-    /// Reason why times in the servers' logs are not comparable with the process clock.
+    /// Reason why times in the servers' logs cannot be compared with the process clock.
     fn wall_was_set(&self, wall: WallClock) -> Option<String> {
         let set_by = wall.set_since(self.wall);
         (self.shared.reads_logs && set_by > WALL_MAY_MOVE).then(|| {
@@ -245,7 +245,7 @@ impl Conductor<'_> {
         })
     }
 
-    /// Stored data for the judge, and descriptions of missing parts.
+    /// Data stored for the judge, and descriptions of missing parts.
     async fn kept(&mut self, lost: u64) -> (Option<Kept>, Vec<String>) {
         let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
         let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {
@@ -318,7 +318,7 @@ fn whole_ms(time: Duration) -> i64 {
     i64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX)
 }
 
-/// Record of a trial's drivers; `None` if the lock is the suite's own.
+/// Record of a trial's drivers; `None` if there are none.
 fn driver_record(shared: &Shared) -> Option<DriverRecord> {
     let (places, taken) = shared.drivers.places();
     let of_place = |(place, driver): (usize, &Driver)| {

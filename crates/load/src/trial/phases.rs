@@ -1,5 +1,4 @@
-//! The load of a trial: ramp, warm-up, the measured phase with its faults, and serving the remaining waiters
-//! afterwards.
+//! The load of a trial: ramp, warm-up, the measured phase with its faults, and the remaining waiters.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +18,7 @@ use zklockbench_core::measure::Window;
 use zklockbench_record::{Cause, Steady, WarmUpEnd};
 use zklockbench_scenario::{Load, TrialSpec};
 
-/// Time between announcing and opening the window, so that the announcement reaches every thread in time.
+/// Time between announcing and opening the window, so that every thread is notified in time.
 const NOTICE: Duration = Duration::from_millis(20);
 /// Maximum time of an election on a slow host.
 const SERVED_AGAIN_WITHIN: Duration = Duration::from_secs(60);
@@ -33,8 +32,8 @@ impl Conductor<'_> {
         if let Some(arrivals) = &self.shared.open {
             arrivals.begin_at(start);
         }
-        // If only the clock ends the warm-up, its end is known from the start. Workers need that, so that all
-        // of them measure the same part of the load.
+        // A warm-up of fixed length has a known end. Workers need a known end, so that all of them measure
+        // the same part of the load.
         let warm_up = match self.environment.rendezvous {
             None => (!spec.has_open_end()).then_some(spec.warm_up),
             Some(_) => Some(spec.warm_up_at_most.max(spec.warm_up)),
@@ -42,7 +41,7 @@ impl Conductor<'_> {
         let fixed = warm_up
             .map(|warm_up| (self.measures_from(start + clock::micros(spec.ramp_up + warm_up)), warm_up));
         self.shared.signals.start.send_replace(Some(start));
-        // A batch does not check the clock but waits for signals, and must not begin before the window.
+        // A batch waits for signals instead of the clock, and must not begin before the window.
         tokio::time::sleep(NOTICE + LOOK_EVERY).await;
         if let Some(rendezvous) = &self.environment.rendezvous {
             rendezvous.stamp(&meeting(spec.index, STARTED)).await;
@@ -104,7 +103,7 @@ impl Conductor<'_> {
         (window, ended)
     }
 
-    /// Course of the load, and the backlog of an open one.
+    /// Course of the load, with the backlog of an open load.
     fn course(&self, window: Window, warm_up_ended: WarmUpEnd, warm_up_us: u64) -> Steady {
         let (series, shared) = (&self.shared.series, &self.shared);
         let slots = series.ended(window.end);
@@ -130,7 +129,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Lets all arrivals of an open load be served within their time limit. Returns the time in microseconds.
+    /// Serves an open load's remaining arrivals, within its time limit. Returns the time in microseconds.
     async fn serve_backlog(&mut self) -> u64 {
         let shared = Arc::clone(&self.shared);
         let (Some(arrivals), Some(open)) = (&shared.open, shared.spec.load.open()) else { return 0 };
@@ -143,7 +142,7 @@ impl Conductor<'_> {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
-        // The rest is counted as a result, not as a failure.
+        // Arrivals left over are a result, not a failure.
         let bounded = async { drop(tokio::time::timeout(open.backlog_at_most, served).await) };
         self.until_cut_short(bounded).await;
         self.phase_ended("backlog", begin)
@@ -158,7 +157,7 @@ impl Conductor<'_> {
         self.phase_ended(name, begin);
     }
 
-    /// Measures while the trial's faults fire; when it returns, all faults have ended.
+    /// Measures while the trial's faults fire; returns after all faults have ended.
     async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
         let (environment, shared) = (self.environment, Arc::clone(&self.shared));
         let stop = CancellationToken::new();
@@ -189,8 +188,7 @@ impl Conductor<'_> {
         self.faults = faults;
     }
 
-    /// After faults, or if a lock seems to be stuck: continues the load until all waiting contenders have
-    /// been served.
+    /// After faults, or if a lock may be stuck: continues the load until all waiters have been served.
     async fn settle(&mut self, open: Stamp) {
         let settles = self.shared.has_faults() || progress::may_be_stuck(&self.shared);
         if self.cut_short.is_none() && settles {
@@ -220,7 +218,7 @@ impl Conductor<'_> {
                     batch::quiet(&shared).await;
                 }
                 Load::Closed => closed_loop_ends(&shared, close).await,
-                // Contenders without further arrivals may end before the phase does.
+                // Contenders may run out of arrivals before the phase ends.
                 Load::Open(_) => {
                     let left = Duration::from_micros(close.saturating_sub(clock::now()));
                     tokio::time::sleep(left).await;
@@ -232,9 +230,9 @@ impl Conductor<'_> {
             tokio::select! {
                 () = ends => {}
                 () = outlasted => {}
-                // A phase that the clock ends needs no other limit.
+                // A phase that ends by the clock needs no other limit.
                 why = progress::give_up(&shared), if close == Stamp::MAX => given_up = Some(why),
-                // Each contender has one cycle in a batch, and all of them are counted.
+                // A batch has one cycle per contender, and all of them are counted.
                 () = tokio::time::sleep(COUNTING_LASTS), if counts && !is_batch => {}
             }
         };
@@ -245,9 +243,8 @@ impl Conductor<'_> {
     }
 }
 
-/// Waits until the load has outlasted its faults: its time is over, the last fault has healed, a lock was
-/// acquired since, and the load continued from there as long as planned. Pending if only the clock ends the
-/// load.
+/// Waits until the load has outlasted its faults: the last fault has healed, a lock was acquired since, and
+/// the rest of the planned time has passed. Never returns if only the clock ends the load.
 async fn outlasted(environment: &Environment, shared: &Shared, open: Stamp, healed: &CancellationToken) {
     let spec = &shared.spec;
     let Some(rest) = environment.rest_after_faults(spec) else { return std::future::pending().await };
@@ -265,7 +262,7 @@ async fn outlasted(environment: &Environment, shared: &Shared, open: Stamp, heal
 }
 
 async fn closed_loop_ends(shared: &Shared, close: Stamp) {
-    // With a time limit, only contenders that cannot continue finish early.
+    // With a time limit, contenders finish early only if they cannot continue.
     let look_every = if close == Stamp::MAX { LOOK_EVERY } else { LOOK_EVERY * 20 };
     while clock::now() < close && Board::read(&shared.board.finished) < shared.count_own() {
         let left = Duration::from_micros(close.saturating_sub(clock::now()));

@@ -1,4 +1,4 @@
-//! Parts that the classes of the three-strategy comparison share, besides the recipe: their flag and their flaws.
+//! Differences of the three-strategy comparison's classes from the recipes: their flag and their flaws.
 
 use std::future::pending;
 
@@ -12,7 +12,7 @@ use zklockbench_zk::SessionState;
 
 pub const ARTICLE: &str = "article";
 
-/// Name that the articles' classes give to every node, without the number.
+/// Name of every node in the articles' classes, without the number.
 const PREFIX: &str = "temp";
 
 pub const WATCHING_CLASS: Param = Param {
@@ -30,7 +30,7 @@ pub const CLASS: Param = Param {
         Choice { word: ARTICLE, takes: &[DIRECTORY.name] },
     ]),
     default: "textbook",
-    doc: "Whether it is the recipe, or the three-strategy article's class with its flaws.",
+    doc: "Whether to use the recipe, or the three-strategy article's class with its flaws.",
 };
 
 const MISSING: &str = "missing";
@@ -39,10 +39,9 @@ pub const DIRECTORY: Param = Param {
     name: "directory",
     kind: ParamKind::OneOf(&["there", MISSING]),
     default: "there",
-    doc: "`missing`: the lock is a directory below its own, which the first contenders create; only with `class = \"article\"`.",
+    doc: "`missing`: the lock uses a subdirectory that the first contenders create; only with `class = \"article\"`.",
 };
 
-/// Directory of the queue.
 pub fn lock(config: &LockConfig) -> String {
     let path = &config.path;
     if config.is(DIRECTORY.name, MISSING) { format!("{path}/printed") } else { path.clone() }
@@ -62,18 +61,18 @@ pub fn is_asked_for(config: &LockConfig) -> bool {
     config.is(CLASS.name, ARTICLE)
 }
 
-/// Cost of a batch for the class, derived from that of the recipe.
+/// Cost of a batch for the class, given the cost for the recipe.
 pub fn batch_cost(mut of_recipe: BatchCost, params: &Params, n: u64) -> BatchCost {
     if has_word(params, CLASS.name, ARTICLE) {
         of_recipe.requests.push((Exists, n));
-        // Chance decides how many contenders find the directory missing.
+        // The number of contenders that find the directory missing depends on timing.
         of_recipe.open |= has_word(params, DIRECTORY.name, MISSING);
     }
     of_recipe
 }
 
-/// Joins the queue; the class checks its directory first. `None` if another contender has just created that:
-/// the class then goes on without a node.
+/// Joins the queue; the class first checks its directory. `None` if another contender has just created it:
+/// the class then continues without a node.
 pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Option<QueueNode>, Failure> {
     if is_class && session.exists(lock).await?.is_none() {
         match session.create(lock, &[], NodeKind::Persistent).await {
@@ -91,15 +90,15 @@ pub async fn forgotten<T>(session: &Session, patience: &Patience) -> Acquired<T>
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The contender's own node is the lowest, or the list is empty, which the class treats alike.
+    /// The contender's own node is the lowest, or the list is empty; the class treats both as held.
     Held,
     /// Name of the node just before the contender's own.
     Behind(String),
-    /// The contender's own node is not in a list of this length.
+    /// The contender's own node is missing from the list, which has this length.
     Missing(usize),
 }
 
-/// Compares the lowest number's path with its own, as the class does.
+/// Position of `node` in a list, as the class determines it.
 pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     if names.is_empty() {
         return Ok(Seen::Held);
@@ -112,7 +111,8 @@ pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     }
 }
 
-/// Function that returns the node to wait for. The class waits for its own node if that is missing and others exist.
+/// Returns the function that finds the node to wait for. The class waits for its own node if it is missing
+/// from a list of other nodes.
 pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<String>, Failure> {
     fn by_class(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
         Ok(match seen(node, names)? {
@@ -124,7 +124,7 @@ pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<Str
     if is_class { by_class } else { QueueNode::predecessor }
 }
 
-/// Runs the class's work until its connection is first lost. The class then gives up, although its session
+/// Runs the class's work until the connection is first lost. The class then gives up, although its session
 /// may live on.
 pub async fn until_disconnected<T>(
     is_class: bool,
@@ -153,8 +153,8 @@ pub async fn until_disconnected<T>(
     }
 }
 
-/// Delays the end of a wait, begun at `begun`, until the contender checks its flag. The class's flag also
-/// shows failures.
+/// Delays the end of a wait until the contender's next check of its flag. In the class, the flag also reports
+/// failures.
 pub async fn noticed(
     is_class: bool,
     flag: Flag,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn class_enters_only_by_its_own_node_or_an_empty_list() {
+    fn class_enters_only_if_its_node_is_lowest_or_the_list_is_empty() {
         let node = QueueNode { path: "/lock/temp0000000007".into(), sequence: 7, czxid: 0 };
         let seen = |numbers: &[i64]| seen(&node, &names(numbers));
         assert_eq!(seen(&[9, 7]), Ok(Seen::Held));

@@ -24,7 +24,7 @@ pub const ENTRY: Entry = Entry {
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     let mut cost = cost::race(GetChildrenWatch, n);
-    // The first create fails for lack of the directory; its contender creates the directory and tries again.
+    // The first create fails, because the directory is missing; its contender retries.
     cost.requests.push((Create, 2));
     cost.refused.push((Create, 1));
     let woken = cost.to_waiters_by_release;

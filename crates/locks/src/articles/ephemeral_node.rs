@@ -10,7 +10,7 @@ use zklockbench_zk::NodeStat;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ephemeral-node",
-        summary: "one ephemeral node: whoever creates it holds the lock; the others watch it and race when it \
+        summary: "one ephemeral node: the contender that creates it holds the lock; the others watch it and race when it \
                   is deleted",
         source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
         details: include_str!("ephemeral_node.md").trim_ascii_end(),
@@ -28,8 +28,8 @@ pub const ENTRY: Entry = Entry {
                 name: OWNER,
                 kind: ParamKind::OneOf(&["session", VALUE]),
                 default: "session",
-                doc: "How it recognises its node after a lost reply: by the session that created it, or by \
-                    an id that is the node's value.",
+                doc: "How a contender recognises its node after a lost reply: by the session that created \
+                    it, or by an id stored as the node's value.",
             },
             Param {
                 name: "wait",
@@ -50,7 +50,7 @@ pub const ENTRY: Entry = Entry {
                 name: "retry_interval",
                 kind: ParamKind::Duration,
                 default: "100ms",
-                doc: "How long a loser sleeps before it creates again.",
+                doc: "Time that a loser sleeps before it creates again.",
             },
         ],
         batch_cost: Some(batch_cost),
@@ -86,7 +86,7 @@ struct EphemeralNode {
     node: String,
     kind: NodeKind,
     by_data: bool,
-    /// Pause of a loser that does not watch.
+    /// Time that a loser sleeps before it creates again; `None` if it watches.
     retries: Option<Duration>,
     race: Race,
 }
@@ -121,28 +121,26 @@ impl EphemeralNode {
     }
 }
 
-/// One contender's attempts in a race of locks without a queue: all contenders try to create the same node,
-/// and one succeeds.
+/// One contender's attempts to create the single node of a lock without a queue.
 #[derive(Debug, Default)]
 pub struct Race {
-    /// Whether a create got no reply, so the node that exists may be its own. Also true in later acquires: a
-    /// server that was paused may apply the create late (see `LateCreates`).
+    /// Whether the reply to a create was lost, so that an existing node may be the contender's own. Stays set
+    /// in later acquires, because a paused server may apply the create late (see `LateCreates`).
     reply_lost: bool,
     /// Value of the contender's nodes: an id of this contender, or empty.
     id: String,
 }
 
 impl Race {
-    /// A race whose nodes have the contender's id as their value.
     pub fn with_id() -> Self {
         Self { id: uuid::Uuid::new_v4().to_string(), ..Self::default() }
     }
 
     /// Tries to create the lock's node; `None` if another contender's exists.
     ///
-    /// After a lost reply, creates again and, if a node exists, checks its owner. Otherwise a contender whose
-    /// create had succeeded would wait for itself until its session ends. The session's current server has
-    /// applied the second create, which is a write, so the read after it cannot miss the first.
+    /// After a lost reply, creates again and, if a node exists, checks its owner. Without the check, a
+    /// contender whose create succeeded would wait for its own node. The session's current server has applied
+    /// the second create, a write, so the following read cannot miss the first.
     pub async fn try_create(
         &mut self,
         session: &Session,
@@ -160,8 +158,8 @@ impl Race {
         }
     }
 
-    /// Returns the node if it is this contender's: its session's or, if nodes outlive sessions, the one with
-    /// its id.
+    /// Returns the node if this contender created it, judged by its session or, for persistent nodes, by its
+    /// id.
     async fn own(&self, session: &Session, path: &str, kind: NodeKind) -> Result<Option<QueueNode>, Failure> {
         let found = if self.id.is_empty() {
             session.exists(path).await?
@@ -175,7 +173,7 @@ impl Race {
     }
 }
 
-/// A node without a queue has no number. Its zxid is used instead, so that two holds by the same path differ.
+/// Without a queue, a node has no number. Its zxid is used instead, so that two holds by one path differ.
 fn node(path: &str, czxid: i64) -> QueueNode {
     QueueNode { path: path.to_owned(), sequence: czxid, czxid }
 }

@@ -23,7 +23,7 @@ pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "local-then-remote",
         summary: "an in-process lock in front of a Curator-style queue, so that a process queues one node",
-        source: "lock requirements article: reentrancy and protection, the text (its code as printed lets no contender in)",
+        source: "lock requirements article: reentrancy and protection, the text (its code as printed admits no contender)",
         details: include_str!("local_then_remote.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         after: &[GOES_ON],
@@ -68,7 +68,7 @@ impl Strategy for LocalThenRemote {
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         let released = self.remote.release(session, held).await;
-        // Released after the remote lock, so that the next task of this process finds its position free.
+        // The local lock is released last, so that the process never has two nodes in the queue.
         if !self.remote.is_owned() {
             self.held = None;
         }

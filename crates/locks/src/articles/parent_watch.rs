@@ -114,7 +114,7 @@ impl ParentWatch {
         }
     }
 
-    /// Keeps the holder's watch armed; the article's watcher continues to list.
+    /// If configured, keeps listing at each change while the lock is held.
     fn keep(&mut self, session: &Session, watch: Option<Watch>) {
         let Some(mut watch) = watch.filter(|_| self.relists) else { return };
         let stop = CancellationToken::new();

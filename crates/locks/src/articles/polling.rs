@@ -51,7 +51,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// The first list comes after a pause, so a short acquire timeout ends before that.
+/// The first list comes after a pause, so a short acquire timeout ends before it.
 const AFTER: After = ENDS.but([(WatchReplyLost, Never), (TimedOutInBackOff, Never)]);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
@@ -78,7 +78,7 @@ impl Strategy for Polling {
         };
         let mut joined = Joined::untold(node);
         let polling = async {
-            // A try reads the queue once instead.
+            // A try reads the queue once, without a pause.
             if !patience.tries_once {
                 self.queue.wakes.rest(session, patience).await?;
             }
@@ -103,7 +103,6 @@ impl Polling {
     }
 }
 
-/// Wakes a waiter only after a pause.
 struct Pauses {
     interval: Duration,
     jitters: bool,

@@ -16,7 +16,7 @@ const HELPED_UP_TO: usize = 2;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch",
-        // The predecessor is a child of the lock's directory.
+        // Articles call the predecessor a child of the lock's directory.
         aliases: &["child-watch", "child-node-watch", "node-watch", "previous-node-watch"],
         summary: "queue node; each waiter watches the node just before its own, so a release wakes one",
         source: "ZooKeeper's recipes page; three-strategy comparison article, third lock",
@@ -138,7 +138,7 @@ impl PredecessorWatch {
             match patience.wait(fired(&mut set)).await? {
                 EventKind::NodeDeleted => {}
                 EventKind::SessionOver => return Err(Failure::SessionExpired.into()),
-                // The class's watcher ignores any other event, and is not set again.
+                // The class's watcher ignores any other event, and sets no new watch.
                 _ => return patience.wait(pending()).await?,
             }
         }

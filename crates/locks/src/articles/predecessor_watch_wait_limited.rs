@@ -9,7 +9,6 @@ use crate::prelude::*;
 use crate::queue::directories::make_directory;
 use crate::queue::{Waiter, Wakes, WatchOn, fired};
 
-/// Prefix that the class gives to every node.
 const PREFIX: &str = "mutex_lock_";
 
 pub const ENTRY: Entry = Entry {
@@ -73,8 +72,8 @@ impl Strategy for WaitLimited {
     }
 }
 
-/// Waits for the watch for a session timeout. An event other than a deletion uses the watch up, so the wait
-/// times out.
+/// Waits for the watch, for at most one session timeout. Any event other than a deletion uses up the watch,
+/// so the wait times out.
 #[derive(Default)]
 struct OneTimeout;
 

@@ -19,8 +19,7 @@ pub const ENTRY: Entry = Entry {
     build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Data, config)),
 };
 
-/// Readers and writers in one queue. A waiter watches the node it waits for, unless it watches the whole
-/// queue.
+/// Readers and writers in one queue. A waiter watches the node it waits for, or the whole queue.
 pub struct SharedWatch(Queue);
 
 impl SharedWatch {

@@ -60,7 +60,6 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
 
 enum Seen {
     First,
-    /// Watches the node just before its own.
     Behind(Watch),
     /// The list showed a predecessor that was gone before the watch was set.
     PredecessorGone,
@@ -92,7 +91,7 @@ impl ApacheWriteLock {
         let mut is_watching = false;
         loop {
             let made = tried(patience, async || make_directory(session, &self.lock).await).await;
-            // If the directory could not be created, later requests fail for lack of it.
+            // If the directory could not be created, later requests fail.
             if let Err(why @ (AcquireError::TimedOut | AcquireError::Cancelled)) = made {
                 return Err(why);
             }
@@ -130,7 +129,7 @@ impl ApacheWriteLock {
     }
 }
 
-/// Runs `what` until it succeeds or the attempts are used up; only lost connections count.
+/// Runs `what`, and repeats it after lost connections while attempts are left.
 ///
 /// Source: `ProtocolSupport.retryOperation`.
 async fn tried<T>(patience: &Patience, mut what: impl AsyncFnMut() -> Result<T, Failure>) -> Acquired<T> {

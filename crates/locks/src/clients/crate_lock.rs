@@ -1,4 +1,4 @@
-//! `crate-lock`: the lock that the client library contains.
+//! `crate-lock`: the lock of the client library itself.
 
 use std::time::Duration;
 
@@ -10,8 +10,7 @@ use crate::prelude::*;
 use crate::queue::protection::{MarkedName, delete_marked};
 use zklockbench_zk::{Created, counter, sequence_of};
 
-/// Number of yields before the contender's own node is searched for: enough for the library to send its
-/// deletion.
+/// Number of yields that let the library send its deletion before the contender searches for its node.
 const YIELDS: usize = 3;
 
 pub const ENTRY: Entry = Entry {

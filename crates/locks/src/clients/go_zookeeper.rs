@@ -8,8 +8,7 @@ use crate::prelude::*;
 use crate::queue::directories::make_from_top;
 use crate::queue::protection::{MarkedName, find_marked};
 
-/// Number of creates whose replies may be lost, and of joins before the parents count as impossible to
-/// create.
+/// Maximum number of creates with lost replies, and of joins while parents are missing.
 const TRIES: u32 = 3;
 
 pub const ENTRY: Entry = Entry {

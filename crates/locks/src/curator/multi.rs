@@ -51,9 +51,9 @@ pub fn directories(config: &LockConfig) -> Vec<String> {
 struct CuratorMulti {
     /// Member locks in the order in which they are taken.
     members: Vec<CuratorMutex>,
-    /// Position of `member-0`, whose node stands for the whole lock.
+    /// Position of `member-0`, whose node represents the whole lock.
     zeroth: usize,
-    /// Holds of each member in the same order, one item for each acquisition of all members.
+    /// Holds of all members in the same order, one item per acquisition.
     taken: Vec<Vec<Held>>,
 }
 
@@ -102,8 +102,8 @@ impl CuratorMulti {
         Held::of(node)
     }
 
-    /// Releases the members that a failed acquire took. A failed release may leave a node, so the caller gets
-    /// that failure first.
+    /// Releases the members that a failed acquire took. A failed release may leave a node, so its failure
+    /// takes precedence.
     async fn give_back(
         &mut self,
         session: &Session,

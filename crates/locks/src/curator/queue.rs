@@ -71,7 +71,7 @@ impl CuratorQueue {
         patience: &Patience,
         awaited: Awaited<'_>,
     ) -> Acquired<QueueNode> {
-        // Watches that have already fired wake no wait.
+        // Watches that have already fired do not wake later waits.
         self.queue.wakes.left.retain(|left| left.watch.is_armed());
         let mut tries = self.retry.tries();
         loop {
@@ -107,7 +107,7 @@ impl CuratorQueue {
         queue.kept_after(session, joined.node, waited).await
     }
 
-    /// Holds until `end`, or until the holder is asked to release; returns whether it was asked.
+    /// Waits for `end` or a request to revoke the lock; returns whether it was revoked.
     pub async fn hold(&mut self, session: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> bool {
         match &mut self.queue.wakes.revocation {
             Some(revocation) => revocation.hold(session, end).await,
@@ -118,7 +118,7 @@ impl CuratorQueue {
         }
     }
 
-    /// Leaves the queue for certain, and wakes the tasks that wait on the same object.
+    /// Leaves the queue with a guaranteed deletion, and wakes the tasks that wait on the same object.
     pub async fn leave(&mut self, session: &Session, node: QueueNode) -> Result<(), Failure> {
         let own = node.path.clone();
         let is_watched = self.queue.wakes.revocation.as_mut().is_some_and(Revocation::withdraw);
@@ -127,7 +127,7 @@ impl CuratorQueue {
             if !is_watched {
                 return leaving.await;
             }
-            // Meanwhile Java checks whether the watch on its own node is set, and does not wait for the
+            // At the same time, Java checks whether the watch on its own node is set, without waiting for the
             // reply. The watch stays armed.
             join(session.check_watches(&own), leaving).await.1
         };
@@ -138,14 +138,14 @@ impl CuratorQueue {
     }
 }
 
-/// The object's one watcher, notified of everything that the object watches, whichever acquire set the watch,
-/// and of connection changes. Also the other events that end a wait on its monitor.
+/// The single watcher and monitor of a lock object. A wait ends at any event of the object's watches,
+/// including those of earlier acquires, and at any change of the connection.
 #[derive(Default)]
 pub struct Monitor {
     events: AnyEvent,
-    /// Watches of acquires that ended without the lock. They wake the next acquire.
+    /// Watches left by failed acquires, which wake the next acquire.
     left: Vec<WatchOn>,
-    /// Object that other tasks of this process use, too.
+    /// Object shared with other tasks of this process, if any.
     object: Option<Arc<SharedObject>>,
     /// Registration of a wait on that object.
     waiting: Option<Waiting>,
@@ -184,7 +184,6 @@ impl Wakes for Monitor {
 }
 
 impl Monitor {
-    /// Makes a node that has just joined revocable.
     async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
         match &mut self.revocation {
             Some(revocation) => revocation.allow(session, node).await,
@@ -217,13 +216,11 @@ impl Monitor {
     }
 }
 
-/// One Curator mutex object that several tasks of a process use, which makes a herd inside the process. Lists
-/// the waiting tasks, each with the path that it watches.
+/// One Curator mutex object shared by several tasks of a process, which creates a herd within the process.
 ///
-/// Curator removes its watches at a release object by object, not task by task. A release asks the server about the
-/// watch of *every* task that waits on the same object, and wakes them all; each lists, and sets its watch again. Read
-/// in Curator 5.4.0 (`LockInternals.releaseLock`, one watcher and one monitor per object); its requests were counted on
-/// a real server.
+/// A release asks the server about the watch of *every* task that waits on the object, and wakes all of them;
+/// each lists and sets its watch again. Source: Curator 5.4.0, `LockInternals.releaseLock` (one watcher and
+/// one monitor per object). Its requests were counted on a real server.
 #[derive(Default)]
 pub struct SharedObject {
     waiting: Mutex<HashMap<u64, (String, Arc<Notify>)>>,
@@ -254,7 +251,6 @@ impl Drop for Waiting {
 }
 
 impl SharedObject {
-    /// The object that all contenders on this path share.
     pub fn on(path: &str) -> Arc<Self> {
         static OBJECTS: InProcess<SharedObject> = InProcess::new();
         OBJECTS.of(path, 0)
@@ -271,11 +267,11 @@ impl SharedObject {
         Waiting { object: Arc::clone(self), task, woken }
     }
 
-    /// Releases for the task whose node is `own`: checks every waiting task's watch, runs `leaving`, wakes
-    /// the tasks.
+    /// Releases for the task whose node is `own`: checks every waiting task's watch, runs `leaving`, and
+    /// wakes the tasks.
     ///
-    /// The task behind this node is left to the server's own event. In Curator all tasks share a session, so
-    /// that task's list would certainly be answered after the delete; here it might not.
+    /// The task just behind is woken by the server's event instead. In Curator all tasks share a session, so
+    /// that task's list is answered after the delete; here it might not be.
     pub async fn release<T>(&self, session: &Session, own: &str, leaving: impl Future<Output = T>) -> T {
         let watched: Vec<(String, Arc<Notify>)> = self.waiting().values().cloned().collect();
         let checks = join_all(watched.iter().map(|(path, _)| session.check_watches(path)));

@@ -7,11 +7,11 @@ use crate::prelude::*;
 use crate::queue::node::if_there;
 use zklockbench_zk::sequence_of;
 
-/// Data that the holder's node is overwritten with.
+/// Data written into the holder's node to request its release.
 const MESSAGE: &[u8] = b"__REVOKE__";
 const ASK_AFTER: Duration = Duration::from_millis(200);
 
-/// Value for holders that can be asked to release, while waiters of this suite do not ask.
+/// Holders can be revoked, but this suite's waiters never request it.
 pub const ALLOWED: &str = "allowed";
 pub const ASKED: &str = "asked-for";
 
@@ -24,17 +24,17 @@ pub const PARAMS: [Param; 2] = [
             Choice { word: ASKED, takes: &["revoke_after"] },
         ]),
         default: "none",
-        doc: "`allowed`: a holder releases at once when asked to. `asked-for`: waiters ask.",
+        doc: "`allowed`: a holder releases at once on request. `asked-for`: waiters also send such requests.",
     },
     Param {
         name: "revoke_after",
         kind: ParamKind::Duration,
         default: "200ms",
-        doc: "How long a waiter waits before it asks the holder to release, and before it asks again.",
+        doc: "Time that a waiter waits before it asks the holder to release, and before it asks again.",
     },
 ];
 
-/// One owner's part in revocation, as holder and as waiter.
+/// Revocation state of one owner, as holder and as waiter.
 pub struct Revocation {
     lock: String,
     retry: Retry,
@@ -55,7 +55,6 @@ impl Revocation {
         Some(Self { lock: config.path.clone(), retry, ask_after, ask_at: None, own: None })
     }
 
-    /// Makes the contender's node, which was just created, revocable.
     pub async fn allow(&mut self, session: &Session, node: &QueueNode) -> Acquired<()> {
         self.own = None;
         let read = self.retry.around(|| session.get_data_and_watch(&node.path)).await;
@@ -69,7 +68,7 @@ impl Revocation {
         self.ask_at = self.ask_after.map(|after| clock::now() + clock::micros(after));
     }
 
-    /// Asks the first contender in the queue to release, unless its node is gone by then.
+    /// Asks the first contender in the queue to release, unless its node is gone.
     pub async fn ask(&mut self, session: &Session, own: &QueueNode) -> Result<(), Failure> {
         self.wait_before_asking();
         let names = self.retry.around(|| session.get_children(&self.lock)).await?;
@@ -90,7 +89,7 @@ impl Revocation {
             if event != EventKind::DataChanged {
                 break;
             }
-            // The end of the hold does not cut this short: a pending request must be awaited.
+            // Not cut short by the end of the hold: a pending request must be awaited.
             let Ok((data, fresh)) = self.retry.around(|| session.get_data_and_watch(path)).await else {
                 break;
             };

@@ -39,7 +39,7 @@ pub const LEASES: Param = Param {
     name: "leases",
     kind: ParamKind::Count(1, 1000),
     default: "1",
-    doc: "Number of leases, and so of contenders that may be inside.",
+    doc: "Number of leases, which limits the number of simultaneous holders.",
 };
 
 const PARAMS: [Param; 3] = [
@@ -59,7 +59,7 @@ const PARAMS: [Param; 3] = [
     },
 ];
 
-/// Guarantees of every semaphore, whatever its number of leases.
+/// Guarantees of all semaphores, with any number of leases.
 pub const GUARANTEES: Guarantees = Guarantees {
     protection: Protection::Unsynced,
     holders: Holders::Leases("leases"),
@@ -156,7 +156,7 @@ impl CuratorSemaphore {
         }
     }
 
-    /// Takes one lease under the mutex, which is released whatever the outcome.
+    /// Takes one lease under the mutex, which is released in any case.
     async fn take_in_turn(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let turn = self.mutex.acquire(session, Mode::Write, patience).await?;
         let taken = self.lease(session, patience).await;
@@ -166,7 +166,7 @@ impl CuratorSemaphore {
                 let leaving = leave_for_certain(session, lease, self.retry);
                 Err(AcquireError::from(failure).after(leaving).await)
             }
-            // The mutex's node may still exist, so the caller gets that failure first.
+            // The mutex's node may still exist, so that failure takes precedence.
             (Err(AcquireError::TimedOut | AcquireError::Cancelled), Err(failure)) => Err(failure.into()),
             (taken, _) => taken,
         }
@@ -181,7 +181,7 @@ impl CuratorSemaphore {
                 let is_missing = matches!(why, AcquireError::Failed(Failure::OwnNodeMissing));
                 let why = why.after(leave_for_certain(session, lease, self.retry)).await;
                 if is_missing {
-                    // Curator continues whatever the answer.
+                    // Curator ignores the result.
                     let _ = self.retry.around(|| session.check_watches(&self.directory)).await;
                 }
                 Err(why)
@@ -200,8 +200,7 @@ impl CuratorSemaphore {
             self.count_leases(session).await?;
             let (names, mut watch) =
                 self.retry.around(|| session.get_children_and_watch(&self.directory)).await?;
-            // Java's watcher receives connection events once it has listed. An event during a later list
-            // waits for the monitor.
+            // Java's watcher receives connection events only after its first list.
             if take(&mut is_first_look) {
                 self.events.forget(session);
             }
@@ -238,10 +237,9 @@ impl CuratorSemaphore {
     }
 }
 
-/// A number that all contenders with the same path share.
+/// A number shared by all contenders with the same path.
 pub struct SharedCount {
     path: String,
-    /// Number that the node is created with.
     seed: u64,
     retry: Retry,
     known: Option<Known>,
@@ -258,7 +256,8 @@ impl SharedCount {
         Self { path: format!("{lock}/count"), seed, retry, known: None }
     }
 
-    /// The number. The first call creates the node if need be; later calls read it only after a change.
+    /// Returns the number. The first call creates the node if necessary; later calls read it only after a
+    /// change.
     pub async fn get(&mut self, session: &Session) -> Result<u64, Failure> {
         if self.known.is_none() {
             self.start(session).await?;

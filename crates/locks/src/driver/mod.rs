@@ -1,4 +1,4 @@
-//! Drivers: external programs that take locks for contenders, by a protocol over their standard streams. This file starts them.
+//! Drivers: external programs that take locks for contenders, over a protocol on standard streams.
 
 mod process;
 pub mod processes;
@@ -56,7 +56,6 @@ impl DriverCommand {
     }
 }
 
-/// How a process has ended, as text.
 pub fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
@@ -65,11 +64,11 @@ pub fn how(status: ExitStatus) -> String {
     }
 }
 
-/// The last lines of a process's standard error, with long lines cut.
+/// Last lines of a process's standard error; long lines are truncated.
 #[derive(Debug)]
 pub struct LastLines {
     lines: Mutex<VecDeque<String>>,
-    /// Maximum number of lines kept, and of characters kept of each.
+    /// Maximum number of lines, and of characters per line.
     count: usize,
     longest: usize,
 }

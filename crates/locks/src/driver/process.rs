@@ -1,9 +1,8 @@
-//! One process of a driver: starting it, sending it requests, stopping and killing it, and the ways in which it can
-//! fail.
+//! A driver process: starting, requests, stopping, killing, and its possible failures.
 //!
-//! A dedicated thread reads the answers and waits only for the pipe. The thread that sends a request never waits for
-//! the driver: bytes that the pipe does not take go into a backlog. Every request has its own deadline. A driver that
-//! answers late or out of turn has failed for good, because nothing that it writes later can be attributed.
+//! A dedicated thread reads the answers. Senders never block: bytes that do not fit into the pipe go into a
+//! backlog. Every request has its own deadline. A late or unexpected answer is a permanent failure, because
+//! later answers could no longer be matched to requests.
 
 mod reading;
 
@@ -25,20 +24,20 @@ use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
 
-/// Longest time until a driver is ready. It is generous because the first start may compile the driver.
+/// Timeout for a driver's `ready`, generous because the first start may compile the driver.
 pub const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How often the suite checks that a driver still answers, and the limit for each answer.
+/// Interval of the checks that a driver still answers, and the timeout of each.
 const ECHO_EVERY: Duration = Duration::from_secs(1);
 const ECHO_WITHIN: Duration = Duration::from_secs(10);
-/// Tolerance for comparing stamps of two clocks, in microseconds: each stamp is rounded, and so is the clocks' offset.
+/// Tolerance for comparing rounded stamps of two clocks, in microseconds.
 const CLOCKS_ROUNDED_BY: u64 = 3;
 const TICK: Duration = Duration::from_millis(20);
-/// Time to exit once its input has ended, and again after SIGTERM. Then it is killed.
+/// Time that a process has to exit after its input has ended, and again after SIGTERM, before it is killed.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
-/// Maximum number of bytes kept for a driver that does not read.
+/// Maximum backlog of a driver that does not read its input, in bytes.
 const LONGEST_BACKLOG: usize = 4 << 20;
-/// Lines of a process's standard error that are kept for messages.
+/// Maximum number of last lines kept of standard error, and of characters per line.
 const LAST_LINES: usize = 32;
 const LONGEST_ERROR_LINE: usize = 500;
 
@@ -66,7 +65,7 @@ pub enum Mishap {
         /// Last line that the driver wrote instead, as text to append.
         wrote: String,
     },
-    #[error("refuses: {0}")]
+    #[error("refused to start: {0}")]
     Refused(String),
     #[error("violated the protocol: {why}: {line}")]
     Garbage { why: String, line: String },
@@ -76,12 +75,11 @@ pub enum Mishap {
     DoesNotRead,
     #[error("ended: {0}")]
     Exited(String),
-    /// Killed by a fault.
     #[error("was killed by a fault")]
     Killed,
 }
 
-/// A request that has been sent and not yet answered.
+/// A request that has no answer yet.
 #[derive(Debug)]
 pub struct OpenRequest {
     pub id: u64,
@@ -98,9 +96,9 @@ struct Pending {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Echo {
-    /// Microseconds from just before the request was written until the answer arrived.
+    /// Round-trip time in microseconds, from just before the request was written.
     pub took_us: u64,
-    /// Whether the time on the driver's clock was between the two stamps; `None` if the answer had no stamp.
+    /// Whether the driver's stamp lies between request and answer; `None` if the answer had no stamp.
     pub fits: Option<bool>,
 }
 
@@ -119,9 +117,9 @@ struct Inner {
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
     late: AtomicU64,
-    /// Sessions that clients opened by themselves after the loss of one, with their ids and without.
+    /// Numbers of sessions that clients opened to replace lost ones: with a reported id, and without.
     reopened: [AtomicU64; 2],
-    /// Start of the second in which events are counted, and their number.
+    /// Start of the current second, and number of events in it.
     events: Mutex<(Stamp, usize)>,
     /// Number of faults that keep the process stopped, and the time at which it last resumed.
     stopped: Mutex<Stopped>,
@@ -219,7 +217,7 @@ impl Process {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
     }
 
-    /// Sends an echo to the reading thread, or to a contender's thread; `None` once the driver has failed.
+    /// Sends an echo to the driver, or to the thread of contender `c`; `None` if the driver has failed.
     pub async fn echo(&self, c: Option<usize>) -> Option<Echo> {
         let mut asked = self.ask("an echo", Some(ECHO_WITHIN), |id| Request::Echo { id, c });
         let answered = self.answer(&mut asked).await.ok()?;
@@ -251,7 +249,7 @@ impl Process {
         self.inner.late.load(Ordering::Relaxed)
     }
 
-    /// Sessions that clients opened after losing one: with a reported id, and without.
+    /// Numbers of sessions that clients opened to replace lost ones: with a reported id, and without.
     pub fn reopened(&self) -> [u64; 2] {
         self.inner.reopened.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
@@ -260,7 +258,8 @@ impl Process {
         self.inner.failed.get()
     }
 
-    /// Stops the process group with SIGSTOP. It resumes after as many calls of [`Process::go_on`] as there were stops.
+    /// Stops the process group with SIGSTOP. Stops nest: the group resumes at the last matching
+    /// [`Process::go_on`].
     pub fn stop(&self) {
         let mut stopped = locked(&self.inner.stopped);
         stopped.times += 1;
@@ -283,7 +282,6 @@ impl Process {
         self.inner.fails(Mishap::Killed);
     }
 
-    /// Writes a line that is not a request.
     pub fn write_line(&self, line: &[u8]) {
         self.inner.write_line(line);
     }
@@ -320,7 +318,7 @@ impl Drop for Process {
 }
 
 impl Inner {
-    /// Registers a request that is about to be written, because its answer may come at once.
+    /// Registers a request before it is written, because its answer may arrive immediately.
     fn awaits(&self, doing: &'static str, within: Option<Duration>) -> OpenRequest {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
@@ -339,7 +337,7 @@ impl Inner {
         if !fits {
             self.fails(Mishap::DoesNotRead);
         }
-        // A request registered after the failure gets no answer.
+        // Requests registered after the failure get no answer.
         if self.failed.get().is_some() {
             locked(&self.pending).clear();
         }
@@ -350,7 +348,7 @@ impl Inner {
         self.failed.get().cloned().unwrap_or_else(unknown)
     }
 
-    /// Fails for good: all pending requests end, and the process is killed.
+    /// Records a permanent failure: ends all pending requests and kills the process.
     fn fails(&self, what: Mishap) -> DriverError {
         let stderr = if what == Mishap::Killed { String::new() } else { self.last_errors() };
         let _ = self.failed.set(DriverError { driver: self.name.clone(), what, stderr });
@@ -394,7 +392,7 @@ impl Inner {
 }
 
 impl Input {
-    /// Writes as much as the pipe takes and keeps the rest; false if the backlog is full.
+    /// Writes as much as fits into the pipe and keeps the rest; false if the backlog is full.
     fn put(&mut self, line: &[u8]) -> bool {
         self.backlog.extend(line);
         self.flush();
@@ -407,7 +405,7 @@ impl Input {
             match pipe.write(self.backlog.as_slices().0) {
                 Ok(written) if written > 0 => drop(self.backlog.drain(..written)),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // The pipe is full, or was closed by a process that has ended; the reading thread notices that.
+                // The pipe is full, or the process has ended, which the reading thread detects.
                 _ => return,
             }
         }
@@ -418,7 +416,7 @@ fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'sta
     std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
 }
 
-/// Writes the backlog, checks that the driver still answers, and checks for overdue answers.
+/// Periodically writes the backlog, sends echoes, and fails the driver if an answer is overdue.
 fn watch_over(inner: &Inner) {
     let mut asked_at = clock::now();
     loop {
@@ -434,7 +432,7 @@ fn watch_over(inner: &Inner) {
         let went_on = stopped.went_on;
         drop(stopped);
         let now = clock::now();
-        // A request sent while the process was stopped gets its full time once it resumes.
+        // After a stop, the process gets `ECHO_WITHIN` to answer, even if a deadline has passed.
         let overdue = |pending: &Pending| {
             pending.due.is_some_and(|due| now >= due)
                 && went_on.is_none_or(|at| now >= at + clock::micros(ECHO_WITHIN))
@@ -459,7 +457,7 @@ pub type Parameters = BTreeMap<String, serde_json::Value>;
 mod tests {
     use super::*;
 
-    /// A driver that identifies itself and then runs `then`.
+    /// A driver that sends `ready` and then runs `then`.
     fn driver(then: &str) -> DriverCommand {
         let ready =
             r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
@@ -475,7 +473,7 @@ mod tests {
         Process::start_here(&shell(script)).err().unwrap()
     }
 
-    /// Whether any process of that group still runs. Zombies don't count.
+    /// Whether any process of that group still runs, except zombies.
     fn runs(group: Pid) -> bool {
         let group = group.as_raw_nonzero().to_string();
         std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
@@ -486,7 +484,7 @@ mod tests {
         })
     }
 
-    /// The failure of an echo with this deadline.
+    /// Sends an echo with this deadline and returns its failure.
     async fn failure(then: &str, within: Duration) -> DriverError {
         let process = Process::start_here(&driver(then)).unwrap();
         let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
@@ -517,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_ready_is_reported_with_its_last_output() {
+    fn process_that_never_becomes_ready_is_reported_with_its_last_output() {
         let ended = refused("echo no such module >&2; exit 3");
         assert_eq!(ended.what, Mishap::Exited("exit status 3".into()));
         assert!(
@@ -532,7 +530,6 @@ mod tests {
                 .to_string()
                 .contains("version 2")
         );
-        // An unreadable `ready` fails at once.
         for broken in [r#"{"t":"ready","v":1,}"#, "{'t': 'ready', 'v': 1}", "ready"] {
             let began = clock::now();
             let garbage = refused(&format!("cat <<'END'\n{broken}\nEND\nsleep 60"));
@@ -614,7 +611,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stopped_process_is_not_overdue_and_the_suite_does_not_wait_for_one_that_does_not_read() {
+    async fn stopped_process_is_not_overdue_and_unread_input_fails_without_blocking() {
         let process = Process::start_here(&driver("sleep 60")).unwrap();
         process.stop();
         let mut asked =

@@ -1,5 +1,4 @@
-//! The processes that take locks for the contenders of one trial: which process serves which contender, and how a contender makes
-//! requests.
+//! The driver processes of one trial: which process serves which contender, and how contenders send requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,12 +27,12 @@ use zklockbench_zk::{Failure, ForeignSession, Sasl, SessionKey, SessionState, Ta
 
 /// Maximum number of distinct failures reported for one trial.
 const WORDS_KEPT: usize = 5;
-/// Extra time, beyond a request's own limit, before its driver has failed.
+/// Extra time after a request's own timeout before the driver counts as failed.
 const GRACE: Duration = Duration::from_secs(5);
-/// Number of echoes of each kind that measure the pipes at rest.
+/// Number of echoes of each kind for measuring idle pipes.
 const ECHOES: usize = 200;
 const ECHO_UNDER_LOAD_EVERY: Duration = Duration::from_millis(20);
-/// Failures within one trial after which a driver is not restarted; faults don't count.
+/// Number of failures in one trial after which a driver is not restarted; faults do not count.
 const FAILURES_AT_MOST: usize = 3;
 
 #[derive(Debug, Clone)]
@@ -42,7 +41,7 @@ pub struct Wanted {
     pub lock: String,
     pub abilities: Abilities,
     pub parameters: Parameters,
-    /// Leases that each acquire takes, for a lock with leases.
+    /// Number of leases per acquire, if the lock has leases.
     pub leases: Option<u64>,
     /// Number of processes over which the contenders are spread.
     pub processes: usize,
@@ -53,7 +52,6 @@ pub struct Processes {
     wanted: Wanted,
     slots: Vec<tokio::sync::Mutex<Option<Arc<Process>>>>,
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
-    /// Distinct failures so far.
     failures: Mutex<BTreeSet<String>>,
     failed: Mutex<Vec<DriverError>>,
     /// Late grants of processes that have since been replaced.
@@ -79,8 +77,8 @@ pub struct Link {
 #[derive(Debug)]
 pub struct Granted {
     pub done: Done,
-    /// Time spent in the two pipes and in the driver's code around the library: the time measured by the suite minus
-    /// the time measured by the driver.
+    /// Time in the two pipes and in the driver's code around the library: the suite's time minus the
+    /// driver's.
     pub pipe_us: Option<u64>,
     /// Time at which the library returned; `None` if the driver's clock is not the suite's.
     pub at: Option<Stamp>,
@@ -120,8 +118,8 @@ impl Processes {
         }
     }
 
-    /// Whether the driver's clock is the suite's: every echo was stamped between its request and its arrival. `None` before the
-    /// first measurement, and if the driver sends no stamps.
+    /// Whether every echo's stamp was between its request and its answer, so that the clocks agree. `None`
+    /// before the first measurement, or if the driver sends no stamps.
     pub fn clock_fits(&self) -> Option<bool> {
         locked(&self.pipe).clock_fits
     }
@@ -130,8 +128,8 @@ impl Processes {
         locked(&self.pipe).clone()
     }
 
-    /// Measures the round trip of empty requests one by one while all contenders are idle: to the reading thread, and to
-    /// contenders' threads.
+    /// Measures round trips of empty requests to the reading thread and to contenders' threads, while all
+    /// contenders are idle.
     pub async fn measure_at_rest(&self) {
         let mut links: Vec<Arc<Link>> = locked(&self.links).values().cloned().collect();
         // A random sample: the first contenders may share a process.
@@ -155,7 +153,7 @@ impl Processes {
         locked(&self.pipe).clock_fits = fits;
     }
 
-    /// Continues to measure the round trip to the reading thread at intervals, under the current load.
+    /// Measures the round trip to the reading thread at intervals, under load. Never returns.
     pub async fn measure_under_load(&self) {
         loop {
             tokio::time::sleep(ECHO_UNDER_LOAD_EVERY).await;
@@ -167,12 +165,12 @@ impl Processes {
         }
     }
 
-    /// Number of processes over which the contenders are spread: contender `c` uses process `c` modulo this.
+    /// Number of processes. Contender `c` uses process `c` modulo this number.
     pub fn count(&self) -> usize {
         self.slots.len()
     }
 
-    /// Keeps the driver's message about a request that failed; tables show only the kind of failure.
+    /// Records the driver's message about a failed request; tables show only the kind of failure.
     pub fn note(&self, doing: &str, failure: &Failure) {
         let mut failures = locked(&self.failures);
         if matches!(failure, Failure::DriverInDoubt(_) | Failure::Refused(_)) && failures.len() < WORDS_KEPT {
@@ -187,14 +185,14 @@ impl Processes {
         locked(&self.failures).iter().cloned().collect()
     }
 
-    /// Failures of processes so far, of replaced and current ones.
+    /// Failures of current and replaced processes, except kills by faults.
     pub fn failed(&self) -> Vec<DriverError> {
         let there = self.at_rest().filter_map(|process| process.failure().cloned());
         let by_itself = there.filter(|error| error.what != Mishap::Killed);
         locked(&self.failed).iter().cloned().chain(by_itself).collect()
     }
 
-    /// Numbers of sessions that clients of the current processes opened after the loss of one, with their ids and without.
+    /// Numbers of sessions that clients opened to replace lost ones: with a reported id, and without.
     pub fn reopened(&self) -> [u64; 2] {
         self.at_rest().fold([0, 0], |[named, others], process| {
             let [more, unnamed] = process.reopened();
@@ -202,7 +200,6 @@ impl Processes {
         })
     }
 
-    /// The processes that are not being started at this moment.
     fn at_rest(&self) -> impl Iterator<Item = Arc<Process>> {
         self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
     }
@@ -301,7 +298,7 @@ impl Processes {
         Failure::DriverEnded(error.to_string())
     }
 
-    /// Ends all processes, and kills those that do not exit by themselves. Blocks the caller's thread.
+    /// Ends all processes and kills those that do not exit in time. Blocks the caller's thread.
     pub fn close(&self) {
         locked(&self.links).clear();
         let processes = self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.take());
@@ -312,7 +309,7 @@ impl Processes {
         });
     }
 
-    /// Ends the input of a single process, as [`Process::end_input`] does.
+    /// Closes the input of the first process, as [`Process::end_input`] does.
     pub fn end_input(&self, within: Duration) -> Option<ExitStatus> {
         self.at_rest().next()?.end_input(within)
     }
@@ -328,7 +325,7 @@ impl Link {
         &self.abilities
     }
 
-    /// Waits for the lock, or until `cancelled` ends. A lock that is granted after that is released.
+    /// Waits for the lock until `cancelled` completes. A lock granted afterwards is released.
     pub async fn acquire(
         &self,
         wanted: AcquireWanted<'_>,
@@ -356,7 +353,6 @@ impl Link {
         self.granted(asked.asked, answered?)
     }
 
-    /// Interprets the answer to an acquire.
     fn granted(&self, asked: Stamp, answered: Answer) -> Acquired<Granted> {
         let (from, to, arrived) = (answered.from, answered.to, answered.arrived);
         let done = granted(answered)?;
@@ -386,7 +382,7 @@ impl Link {
             on: on.to_owned(),
         });
         let answered = self.answer(&mut asked).await?;
-        // A release that failed with the lock not held has released it.
+        // If the lock is not held after a failed release, it is released.
         if answered.err.is_some() && answered.held == Some(Believed::No) {
             return Ok(());
         }
@@ -435,7 +431,7 @@ impl ForeignSession for Link {
     }
 }
 
-/// Errors that mean that the lock is certainly not held.
+/// Errors after which the lock is certainly not held.
 const DEFINITE: [&str; 6] = ["timeout", "cancelled", "busy", "refused", "unsupported", "bad-request"];
 
 fn granted(answer: Answer) -> Acquired<Done> {
@@ -462,7 +458,7 @@ fn done(answer: Answer) -> Result<Done, Failure> {
     })
 }
 
-/// The files as absolute paths, because the driver may work in another directory.
+/// TLS files as absolute paths, because the driver may work in another directory.
 fn wanted_tls(tls: &Tls) -> WantedTls {
     let files = &tls.files;
     let whole = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
@@ -502,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_with_unknown_outcome_is_not_a_timeout() {
+    fn timeout_with_unknown_outcome_is_reported_as_a_failure() {
         assert!(matches!(granted(answered(r#"{"id":1,"err":"timeout"}"#)), Err(AcquireError::TimedOut)));
         let open = granted(answered(r#"{"id":1,"err":"timeout","held":"maybe"}"#));
         assert!(matches!(open, Err(AcquireError::Failed(failure)) if !failure.is_definite()));

@@ -158,7 +158,7 @@ pub enum ReadyWord {
     Ready,
 }
 
-/// Why a line before `ready` must be a broken `ready`, after which no other will follow. `None` for banners.
+/// Reason why a line is a malformed `ready`; `None` for banners and other output.
 pub fn broken_ready(line: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
@@ -424,13 +424,12 @@ pub enum Line {
 }
 
 impl Line {
-    /// Parses a line.
     pub fn read(line: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Tagged {
             t: Option<IgnoredAny>,
         }
-        // Parses without building a tree, because every cycle reads two such lines.
+        // Avoids building a tree, because every cycle reads two such lines.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
             Err(error) if error.is_data() => false,
@@ -450,15 +449,14 @@ impl Line {
     }
 }
 
-/// JSON Schema of each message. `request` is every message to a driver, including those after `hello`; the others are its
-/// answers.
+/// JSON Schemas of all messages: `request` for messages to a driver, the others for messages from it.
 pub fn schemas() -> Value {
     json!({
         "version": VERSION,
         "request": schema_for!(Request),
         "ready": schema_for!(Ready),
         "refused": {
-            "description": "The answer to `hello` of a driver that speaks none of these versions.",
+            "description": "Answer to `hello` if the driver supports none of the versions.",
             "type": "object",
             "required": ["t", "why"],
             "properties": { "t": { "const": "refused" }, "why": { "type": "string" } },
@@ -473,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_one_object_with_its_kind_under_t() {
+    fn request_is_an_object_with_its_kind_in_t() {
         let acquire = Request::Acquire {
             id: 2,
             c: 7,
@@ -511,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_succeeds_or_fails_and_unknown_fields_are_ignored() {
+    fn answer_has_either_ok_or_err_and_unknown_fields_are_ignored() {
         let read = |line: &str| Line::read(line.as_bytes());
         assert!(matches!(read(r#"{"id":1,"ok":{"token":"12","later":1},"later":2}"#), Ok(Line::Answer(_))));
         assert!(read(r#"{"id":1}"#).is_err() && read(r#"{"id":1,"ok":{},"err":"busy"}"#).is_err());

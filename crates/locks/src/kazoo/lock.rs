@@ -45,8 +45,8 @@ pub const ENTRY: Entry = Entry {
 pub const AFTER: After =
     GOES_ON.but([(CreatesExhausted, GoesOn), (DirectoryDeleted, Fails(NoNode))]).trying_creates(None);
 
-/// A queue like any other, plus an exists of the directory by each contender. Holds for the read-write lock,
-/// too, if all write.
+/// A queue like any other, plus an exists of the directory per contender; also for the read-write lock if all
+/// contenders write.
 pub fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if !blocks(params) {
         return cost_of_tries();
@@ -70,9 +70,9 @@ pub struct Kazoo {
 }
 
 enum Own {
-    /// No create was tried yet.
+    /// No create has been sent yet.
     None,
-    /// A create was tried: a node with its prefix may exist.
+    /// A create has been sent: a node with its prefix may exist.
     Unknown,
     Known(QueueNode),
 }
@@ -129,7 +129,7 @@ impl Kazoo {
     async fn attempt(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let blocking = self.blocking && !patience.tries_once;
         if self.is_acquired {
-            // Another attempt may help, but not without blocking.
+            // A blocking acquire retries until its deadline; a non-blocking one fails at once.
             return Err(if blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
         }
         if !self.is_path_assured {
@@ -188,9 +188,9 @@ impl Kazoo {
     }
 }
 
-/// Deletes the contender's node, repeatedly while connections are lost.
+/// Deletes the contender's node, and retries after every lost connection.
 ///
-/// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
+/// Source: kazoo, `Lock.release` and `KazooClient.retry`, which retries without limit by default.
 async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -209,8 +209,8 @@ fn next_pause(pause: &mut Duration) -> Duration {
     now
 }
 
-/// Returns whether a node of this name is in the queue: a pattern, an optional minus sign, and ten digits at
-/// its end.
+/// Returns whether a node with this name is in the queue: it ends with a pattern, an optional minus sign, and
+/// ten digits.
 fn is_contender(name: &str, patterns: &[&str]) -> bool {
     let Some((stem, digits)) = name.len().checked_sub(10).and_then(|at| name.split_at_checked(at)) else {
         return false;
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_varies_by_two_fifths() {
+    fn pause_varies_by_up_to_two_fifths() {
         for _ in 0..100 {
             let pause = jittered(FIRST_PAUSE);
             assert!((Duration::from_millis(60)..Duration::from_millis(140)).contains(&pause), "{pause:?}");

@@ -36,7 +36,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// The first create is sent with a list, in addition to those of the policy.
+/// One create more than the policy allows, because the first create is sent with a list.
 const AFTER: After = GOES_ON_BY_ONE_NODE
     .but([(OwnNodeDeleted, WithoutNode), (DirectoryDeleted, WithoutNode)])
     .trying_creates(Some(5));
@@ -51,8 +51,8 @@ pub fn joining(join: &Param, config: &LockConfig) -> Joining {
     Joining { data: DATA, protection, retry: Retry::USUAL, ..Joining::of(join, config) }
 }
 
-/// A lock that watches the nearest `watched` nodes before it, and is acquired while fewer nodes are ahead
-/// than leases.
+/// A lock that watches the nearest `watched` nodes before it, and is acquired once fewer nodes than leases
+/// are ahead.
 pub struct Ahead {
     pub queue: Queue,
     pub kind: &'static str,

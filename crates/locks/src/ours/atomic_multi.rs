@@ -58,7 +58,7 @@ impl Strategy for AtomicMulti {
 }
 
 impl AtomicMulti {
-    /// Joins all queues, so that a lost reply leaves no node without an owner.
+    /// Joins all queues. After a lost reply, finds its nodes again.
     async fn join(&self, session: &Session) -> Result<(Vec<QueueNode>, Lists), Failure> {
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         created_or_found(
@@ -75,7 +75,7 @@ impl AtomicMulti {
         .await
     }
 
-    /// Creates the nodes, after creating missing directories.
+    /// Creates the nodes and, if necessary, the missing directories before them.
     async fn create_with_parents(
         &self,
         session: &Session,
@@ -120,7 +120,7 @@ impl AtomicMulti {
         Ok(Some((nodes, lists)))
     }
 
-    /// Lists all members; the requests are sent by the call itself.
+    /// Lists all members. The requests are sent by the call, before the future is polled.
     fn list(&self, session: &Session) -> impl Future<Output = Result<Lists, Failure>> {
         try_join_all(self.members.iter().map(|member| session.get_children(member)))
     }

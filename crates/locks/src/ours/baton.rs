@@ -20,14 +20,13 @@ const GRANT: &[u8] = b"go";
 /// Number of the last three releases that must have found a waiter for the next release to grant.
 const FOUND_TO_GRANT: usize = 2;
 
-/// How the holder leaves, for locks that let a scenario choose.
+/// How a holder releases the lock.
 pub const RELEASE: Param = Param {
     name: "release",
     kind: ParamKind::OneOf(&["grant", COUNT]),
     default: "grant",
-    doc: "What a holder that waited does if it doesn't know which contender is behind it: grant; or, after \
-        releases that \
-          found none, delete and count.",
+    doc: "How a holder that was admitted without a list releases: by a grant; or, after releases without a \
+        waiter, by a delete that counts the waiters.",
 };
 
 pub const ENTRY: Entry = Entry {
@@ -53,8 +52,8 @@ pub fn batch_cost(join: &Param, params: &Params, n: u64) -> BatchCost {
     }
 }
 
-/// The count admits the first contender, the first one's deletion the second, and a grant each other one. The
-/// last of these has no waiter to grant to.
+/// The count admits the first contender, the deletion of its node the second, and grants all others. The last
+/// contender has no waiter to grant to.
 fn counted(n: u64) -> BatchCost {
     let granted = n.saturating_sub(2);
     let last_looks = u64::from(n > 1);
@@ -76,7 +75,7 @@ fn counted(n: u64) -> BatchCost {
 }
 
 fn created(n: u64) -> BatchCost {
-    // A list admits the first two, and a grant each other contender. The last of these has no waiter to grant
+    // Lists admit the first two contenders, and grants all others. The last contender has no waiter to grant
     // to.
     let listed = n.min(2);
     let granted = n - listed;
@@ -105,7 +104,7 @@ fn created(n: u64) -> BatchCost {
 enum Behind {
     #[default]
     NextNumber,
-    /// Next waiter, or none, according to a list.
+    /// The next waiter according to a list, if any.
     Listed(Option<String>),
 }
 
@@ -193,7 +192,7 @@ impl Baton {
         self.wait_for_turn(session, &joined.node, patience).await
     }
 
-    /// Finds its position once. The count is enough: the contender is alone, or not first.
+    /// Checks its position once. The count suffices: it shows whether the contender is alone.
     async fn look_once(&self, session: &Session, joined: &Joined) -> Acquired<Behind> {
         if joined.is_alone() {
             return Ok(Behind::Listed(None));
@@ -207,8 +206,7 @@ impl Baton {
         Err(AcquireError::TimedOut)
     }
 
-    /// Waits for the only contender ahead, whose node is deleted with or without a grant. `None` if another
-    /// is ahead.
+    /// Waits until the only node ahead is deleted, with or without a grant. `None` if another node is ahead.
     async fn wait_as_second(
         &self,
         session: &Session,
@@ -217,7 +215,7 @@ impl Baton {
     ) -> Acquired<Option<Behind>> {
         let only = format!("{}/{}", self.lock, node.name_at(PREFIX, -1));
         let Some(mut watch) = watch_data(session, &only).await? else {
-            // The node is already gone, or the contender ahead has another name.
+            // The node is already gone, or has another name.
             let names = session.get_children(&self.lock).await?;
             let is_first = node.nearest_before(&names, 1)?.is_empty();
             return Ok(if is_first { Some(Behind::Listed(self.behind_in(node, &names)?)) } else { None });
@@ -271,7 +269,7 @@ impl Baton {
         }
     }
 
-    /// A grant comes before the deletion, both in the server's order and here.
+    /// A grant takes precedence over the deletion, as in the server's order.
     async fn next(&mut self, session: &Session, own: &mut Watch, before: &mut Watch) -> BatonEvent {
         tokio::select! {
             biased;
@@ -281,7 +279,7 @@ impl Baton {
         }
     }
 
-    /// Finds the next waiter. A holder whose node is gone has no waiter to hand over to.
+    /// Finds the next waiter; `None` also if the holder's own node is gone.
     async fn look_behind(&self, session: &Session, node: &QueueNode) -> Result<Option<String>, Failure> {
         let names = session.get_children(&self.lock).await?;
         match self.behind_in(node, &names) {
@@ -300,17 +298,17 @@ fn own_is_missing(failure: Failure) -> Failure {
     if failure == Failure::NoNode { Failure::OwnNodeMissing } else { failure }
 }
 
-/// Watches for the end of a queue node; `None` if it is already gone.
+/// Watches for the deletion of a queue node; `None` if it is already gone.
 async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
     Ok(if_there(session.get_children_and_watch(path).await)?.map(|(_, watch)| watch))
 }
 
-/// How a holder leaves if it could hand the lock over, but cannot determine whether there is a waiter.
+/// Release by a holder that does not know whether there is a waiter.
 ///
-/// A grant without a waiter is refused, and a list and a deletion follow: three requests instead of one. A deletion
-/// costs the next waiter, if there is one, a list. The transaction of a deletion also returns how many nodes are left,
-/// so it shows whether a grant or a deletion would have been better. The last few such releases decide. Nothing else
-/// depends on the number of nodes, since a later join finds another queue.
+/// A grant without a waiter is refused, and a list and a deletion follow: three requests instead of one. A
+/// deletion costs the next waiter, if there is one, a list. The deleting transaction also returns the number
+/// of nodes left, which shows whether a grant would have been better. The last three releases decide. The
+/// number is only a prediction, because a later join finds another queue.
 ///
 /// Let p be the share of releases without a waiter. A deletion costs at most 1 + (1 - p) requests and a grant
 /// 1 + 2p, so the deletion is better if p is at least 1/3.
@@ -335,8 +333,8 @@ impl Leaving {
         self.found_a_waiter.note(found_a_waiter);
     }
 
-    /// Leaves without a grant, and records whether a grant would have been better. Without permission to write to the
-    /// directory, deletes the node, and grants from then on.
+    /// Leaves without a grant, and records whether a grant would have been better. If the ACL denies writes
+    /// to the directory, deletes the node, and always grants from now on.
     async fn count(&self, session: &Session, lock: &str, node: &QueueNode) -> Result<(), Failure> {
         match session.leave_and_count(lock, &node.path).await {
             Ok(behind) => self.learn(behind > 0),

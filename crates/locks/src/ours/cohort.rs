@@ -38,14 +38,14 @@ const MAX_LOCAL_TURNS: Param = Param {
     name: "max_local_turns",
     kind: ParamKind::Count(1, 1_000_000),
     default: "10",
-    doc: "How many contenders of one process may hold one after the other before the process queues up again.",
+    doc: "Maximum number of consecutive holds within a process before the process queues up again.",
 };
 
 const MAX_LOCAL_TIME: Param = Param {
     name: "max_local_time",
     kind: ParamKind::Duration,
     default: "5s",
-    doc: "Longest time that a process may pass the lock on within itself; a hold that has begun is not cut short.",
+    doc: "Time during which a process may hand the lock over among its contenders; holds are not cut short.",
 };
 
 pub const ENTRY: Entry = Entry {
@@ -147,7 +147,7 @@ impl Cohort {
             queue.waiting.push_back(grant);
             granted
         };
-        // A turn that arrives too late is dropped with the channel, and so passes on.
+        // A turn that arrives too late is dropped with the channel, and passes to the next waiter.
         match patience.wait(granted).await? {
             Ok(turn) => Ok(turn),
             Err(_) => Err(Failure::NoReply.into()),
@@ -196,13 +196,13 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// The contender gave up or died, so no contender holds by this turn any more.
+    /// Passes on the turn of a contender that gave up or died.
     fn drop(&mut self) {
         if self.is_given_away {
             return;
         }
         let remote = self.remote.take().and_then(|remote| {
-            // In the first turn the node is the contender's own, and ends with its session.
+            // In the first turn, the node belongs to the contender's own session and ends with it.
             if remote.number > 0 && remote.can_be_handed_on() {
                 return Some(remote.next());
             }
@@ -213,43 +213,41 @@ impl Drop for Turn {
     }
 }
 
-/// Order to leave the queue, with a channel for the result unless nothing waits for that.
+/// Order to leave the queue, with a channel for the result if a contender waits for it.
 type Order = Option<oneshot::Sender<Result<(), Failure>>>;
 
 /// One process's hold of the ZooKeeper lock, by one node.
 struct Tenure {
     node: QueueNode,
     most_turns: u64,
-    /// Time after which the process may not hand the lock over within itself any more.
+    /// Time after which the process must not hand the lock over among its contenders.
     until: Stamp,
-    /// Channel to the task that deletes the node once it was handed over. The task runs and ends with the
+    /// Channel to the task that deletes the node after the lock was handed over. The task ends with the
     /// node's session.
     keeper: Mutex<Option<oneshot::Sender<Order>>>,
-    /// Time until which the node's session is known to last; 0 for good once that is in doubt.
+    /// Time until which the node's session is known to be alive; 0 permanently once that is in doubt.
     lasts_until: AtomicU64,
     /// Cancelled when the tenure is over, at the latest with the session.
     over: CancellationToken,
 }
 
 impl Tenure {
-    /// Returns whether the node's session cannot have ended.
+    /// Returns whether the node's session is certainly alive.
     fn is_known_to_last(&self) -> bool {
         !self.over.is_cancelled() && clock::now() < self.lasts_until.load(Ordering::Acquire)
     }
 
     /// Checks the session of the node.
     ///
-    /// Servers expire a session a whole timeout after they last heard from it. Its client reports a lost
-    /// connection before two thirds of that are over, so while it reports a connection, a third is left. A
-    /// paused client reports nothing, but then it makes no checks, either. A check that comes after the third
-    /// is over proves nothing, whatever the client still reports, because the session may have ended
-    /// meanwhile.
+    /// Servers expire a session a full timeout after its last message. The client reports a lost connection
+    /// within two thirds of the timeout, so while it is connected, a third is left. A client that was paused
+    /// may report an outdated state. So a check after that third proves nothing: the session may have ended.
     fn look_at(&self, session: &Session, state: SessionState) {
         let is_known = state == SessionState::SyncConnected && self.is_known_to_last();
         self.lasts_until.store(if is_known { a_third_from_now(session) } else { 0 }, Ordering::Release);
     }
 
-    /// Checks the session again and again, until it is over.
+    /// Checks the session periodically until it is over.
     async fn watch_over(&self, session: &Session) {
         let mut states = session.states();
         loop {
@@ -266,8 +264,7 @@ impl Tenure {
         }
     }
 
-    /// Lets others hold by the node from now on: leaves a task behind, in the owner's session, that deletes
-    /// the node.
+    /// Prepares the first handover: starts a task in the owner's session that will delete the node.
     fn keep(self: &Arc<Self>, session: &Session, retry: Retry) {
         let (keeper, orders) = oneshot::channel();
         *self.keeper() = Some(keeper);
@@ -285,7 +282,7 @@ impl Tenure {
     fn order_end(&self) {
         let keeper = self.keeper().take();
         if let Some(keeper) = keeper {
-            // A keeper that is gone ended with the session, and so did the node.
+            // If the keeper is gone, so are the session and the node.
             let _ = keeper.send(None);
         }
     }
@@ -309,7 +306,7 @@ fn a_third_from_now(session: &Session) -> Stamp {
     clock::now() + clock::micros(session.timeout() / 3)
 }
 
-/// Keeps a node that others hold by, until it is ordered to delete it or its session ends.
+/// Keeps a node that other contenders hold by, until an order to delete it or the end of its session.
 async fn keep(
     session: Session,
     tenure: Arc<Tenure>,
@@ -352,7 +349,7 @@ impl Strategy for CohortLock {
             return Ok(owned.held.clone());
         }
         let mut turn = self.cohort.turn(patience).await?;
-        // Without a request, nothing else would reveal that the session is over.
+        // A handover within the process sends no request that would reveal an expired session.
         if session.is_over() {
             return Err(Failure::SessionExpired.into());
         }
@@ -422,7 +419,7 @@ impl CohortLock {
             most_turns: self.turns,
             until: clock::now().saturating_add(clock::micros(self.time)),
             keeper: Mutex::default(),
-            // The servers have just answered, so the session is known to last.
+            // The servers have just answered, so the session is known to be alive.
             lasts_until: AtomicU64::new(a_third_from_now(session)),
             over: CancellationToken::new(),
         }))
@@ -443,7 +440,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn turns_come_in_the_order_of_requests_and_a_dropped_turn_passes_on() {
+    async fn turns_follow_the_order_of_arrival_and_a_dropped_turn_passes_on() {
         let cohort = Arc::<Cohort>::default();
         let first = cohort.turn(&Patience::default()).await.unwrap();
         let (short, long) = (Patience::default(), Patience::default());
@@ -452,11 +449,10 @@ mod tests {
         assert!(
             futures_util::poll!(&mut second).is_pending() && futures_util::poll!(&mut third).is_pending()
         );
-        // When the second contender gives up at the moment the lock is passed to it
+        // The second contender gives up at the moment when the lock is passed to it.
         drop(first);
         short.cancel.cancel();
         assert!(matches!(second.await, Err(AcquireError::Cancelled)));
-        // Then the third has the turn
         let turn = third.await.unwrap();
         assert!(turn.remote.is_none() && !cohort.is_wanted());
         drop(turn);

@@ -1,4 +1,4 @@
-//! `count`: most locks are free when requested, and then one request is enough.
+//! `count`: acquires a free lock with one request.
 
 use super::baton::{self, Baton, RELEASE};
 use crate::after::ENDS_BY_COUNT;

@@ -1,4 +1,4 @@
-//! `ticket`: the lock's own data name the number released last, so contenders rarely list the queue.
+//! `ticket`: the lock's node contains the number released last, so contenders rarely list the queue.
 
 use crate::after::{ENDS, OwnNodeDeleted, WithoutNode};
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! Creates missing directories of a lock, in the order in which the clients do.
+//! Creates missing directories of a lock, in the same order as the original clients.
 
 use zklockbench_zk::{Failure, NodeKind, Session};
 
@@ -29,7 +29,6 @@ pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Fai
     Ok(())
 }
 
-/// Creates a directory unless it exists. Its parent must exist.
 pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure> {
     match session.exists(path).await? {
         Some(_) => Ok(()),
@@ -49,8 +48,8 @@ pub async fn create_unless_there(
     }
 }
 
-/// Runs `what`, which needs a directory; if that is missing, creates it and runs `what` again. The directory
-/// and its new ancestors are container nodes, which the server removes when they are empty.
+/// Runs `what`; if the directory is missing, creates it and runs `what` again. The directory and its new
+/// ancestors are container nodes, which the server removes when they are empty.
 ///
 /// Source: Curator, `creatingParentContainersIfNeeded`.
 pub async fn in_containers<T>(

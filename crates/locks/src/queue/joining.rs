@@ -1,19 +1,18 @@
-//! Ways to join a queue: by a create, or by one transaction that also returns how many nodes are ahead.
+//! Ways to join a queue: by a create, or by a transaction that also returns the number of nodes ahead.
 //!
-//! The proof, for every lock that joins by the transaction: it creates the node and sets the directory's
-//! data. A server answers the latter with the directory's stat right after that, including the number of its
-//! children, c. Each server applies transactions one after the other in the leader's order, so c counts
-//! exactly the nodes that exist at this transaction, z. Numbers come from a counter that the leader raises
-//! with every create. So the other nodes that exist at z have lower numbers, and later nodes have higher
-//! ones: c − 1 nodes are ahead at z, and from then on they can only go. With c = 1 the contender's node is
-//! the lowest from z until it is deleted. Every other lock of this folder waits for a list to show that.
-//! Earlier holders have no node at z any more.
+//! Proof for every lock that joins by the transaction. The transaction, z, creates the node and sets the
+//! directory's data. The reply contains the directory's stat as of z, including the number of children, c.
+//! Every server applies transactions one by one in the leader's order, so c counts exactly the nodes that
+//! exist at z. The leader increments the directory's counter with every create. So the other nodes that exist
+//! at z have lower numbers, and later nodes have higher ones: c − 1 nodes are ahead, and no node can be added
+//! to them. If c = 1, the contender's node is the lowest from z until its deletion; other locks need a list
+//! to show that. Earlier holders no longer have a node at z.
 //!
-//! A count that is read later cannot show this, because it includes the nodes behind.
+//! A count that is read later proves nothing, because it includes the nodes behind.
 //!
-//! Numbers grow up to 2^31 - 2. A node with the next number, or with a negative one, is deleted and admits no
-//! contender. All nodes that exist next to one with a unique number were created while the counter still
-//! grew.
+//! Numbers grow up to 2^31 - 2. A node with the next number, or a negative one, is deleted without acquiring
+//! the lock. All nodes that exist at the same time as a node with a unique number were created while the
+//! counter still grew.
 
 use std::cell::Cell;
 
@@ -36,7 +35,7 @@ pub const JOIN: Param = Param {
         ahead, as `count` does.",
 };
 
-/// [`JOIN`] with the default of a lock that is built on joining by count.
+/// [`JOIN`] for locks that join by count by default.
 pub const COUNTING: Param = Param { default: COUNT, ..JOIN };
 
 pub fn joins_by_count(card: &LockCard, params: &Params) -> bool {
@@ -53,14 +52,12 @@ pub fn is_count(param: &Param, params: &Params) -> bool {
 #[derive(Debug, Clone)]
 pub struct Joining {
     pub data: &'static [u8],
-    /// How nodes get marked names, by which a node whose create was not answered is found before another is
-    /// created.
+    /// How a node whose create got no reply is found by its unique mark, before another is created.
     ///
-    /// `Unsynced` is Curator's way: it searches without a sync, unless the queue is joined in another way than
-    /// Curator's. It also deletes, in the background, a node whose create was abandoned. `Complete` sends a sync before
-    /// each search.
+    /// `Unsynced`, Curator's way, searches without a sync, unless the queue is joined by count, and deletes
+    /// the node of an abandoned create in the background. `Complete` sends a sync before each search.
     pub protection: Protection,
-    /// Policy for repeated creates and searches.
+    /// Retry policy for creates and searches.
     pub retry: Retry,
     /// Whether the first list is sent with the create.
     pub lists_along: bool,
@@ -74,24 +71,24 @@ pub struct Joining {
 pub struct Counting {
     /// Whether counting is configured; not every join counts.
     is_asked_for: bool,
-    /// Whether the directory denied a write.
+    /// Whether the ACL of the directory denied a write.
     is_forbidden: Cell<bool>,
     /// Whether the count was useful, or would have been, in the last acquires.
     was_of_use: Lately,
 }
 
-/// A node in a queue, and what its create returned in addition.
+/// A node in a queue, with the additional results of its create.
 #[derive(Debug)]
 pub struct Joined {
     pub node: QueueNode,
     /// Length of the queue at the transaction that created the node; `None` if unknown.
     pub queue: Option<u32>,
-    /// List that was sent with the create.
+    /// List requested in the same flush as the create.
     pub listed: Option<Names>,
 }
 
 impl Joined {
-    /// A join after which only a list can show the node's position.
+    /// A node whose position only a list can show.
     pub fn untold(node: QueueNode) -> Self {
         Self { node, queue: None, listed: None }
     }
@@ -117,7 +114,7 @@ impl Joining {
     }
 
     pub fn of(param: &Param, config: &LockConfig) -> Self {
-        // No count was useless yet.
+        // Counts until three acquires in a row gain nothing from it.
         let was_of_use = Lately::always();
         let count =
             Counting { is_asked_for: is_count(param, &config.params), was_of_use, ..Counting::default() };
@@ -146,12 +143,12 @@ impl Joining {
         }
     }
 
-    /// Joins a lock's queue with an ephemeral sequential node whose name ends with `kind` and its number.
-    /// Without permission to write to the directory, joins by creates from then on. With protection, or if it
-    /// counts, creates a missing directory.
+    /// Joins a lock's queue with an ephemeral sequential node whose name ends with `kind` and its number. If
+    /// the ACL denies writes to the directory, later joins use plain creates. A missing directory is created
+    /// if the join is protected or counts.
     ///
     /// # Errors
-    /// The failure of a create; an indefinite one may have left a node, which ends with the session.
+    /// The create failed. After an indefinite failure, a node may exist until the session ends.
     pub async fn join(&self, session: &Session, lock: &str, kind: &str) -> Result<Joined, Failure> {
         if self.protection != Protection::None {
             return self.join_marked(session, lock, kind).await;
@@ -216,12 +213,11 @@ impl Joining {
         QueueNode::join(session, lock, prefix, self.data).await.map(Joined::untold)
     }
 
-    /// Finds the node of a create whose reply was lost; only a list can show its position. A missing
-    /// directory has no such node.
+    /// Finds the node of a create whose reply was lost. Its position is unknown until the next list.
     ///
-    /// After a sync, the list shows everything that the leader had begun; a node that is missing then is
-    /// expected later. A follower's sync is answered after the proposals in progress. At the leader the
-    /// session's own requests keep their order, including those that came through another server
+    /// After a sync, the list shows every create that the leader had received before. If the node is missing,
+    /// its create may still arrive late. A follower answers a sync after the proposals in progress. The
+    /// leader keeps the order of a session's requests, even across servers
     /// (`CommitProcessor.pendingRequests`).
     async fn find(
         &self,
@@ -243,7 +239,7 @@ impl Joining {
 
 const REMEMBERED: usize = 3;
 
-/// Whether a condition held in each of the last three cases, as a forecast for the next one.
+/// Whether a condition held in each of the last three cases, as a prediction for the next one.
 #[derive(Debug, Clone, Default)]
 pub struct Lately(Cell<[bool; REMEMBERED]>);
 
@@ -307,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn lately_remembers_only_the_last_three_times() {
+    fn lately_remembers_only_the_last_three_cases() {
         let lately = Lately::always();
         let after = |is_so| {
             lately.note(is_so);

@@ -1,13 +1,13 @@
-//! The engine of the queue locks: join, list, find one's position, watch the nodes ahead, wait, list again,
-//! and leave, whatever the outcome.
+//! Engine of the queue locks: join, list, find the position, watch the nodes ahead, wait, list again, and
+//! leave after a failure.
 //!
-//! The steps are implemented once. A lock configures them: its [`Joining`] is how it joins, its [`Habits`]
-//! what it watches and what it does about lost connections, its [`Wakes`] what else wakes it. With each
-//! acquire it passes the function that finds the nodes to wait for.
+//! A lock configures the engine: [`Joining`] defines how it joins, [`Habits`] what it watches and how it
+//! handles lost connections, and [`Wakes`] what else wakes it. Each acquire passes the function that finds
+//! the nodes to wait for.
 //!
-//! Some locks do not use the engine. `baton` and `ticket` are admitted by something other than a list,
-//! `atomic-multi` is in several queues, and `curator-semaphore` waits for leases without a position.
-//! `apache-write-lock` starts over at each wake-up.
+//! Some locks do not use the engine: `baton` and `ticket` can be granted without a list, `atomic-multi` is in
+//! several queues, `curator-semaphore` waits for leases without a position, and `apache-write-lock` starts
+//! over at each wake-up.
 
 pub mod directories;
 pub mod joining;
@@ -32,20 +32,19 @@ use zklockbench_zk::{EventKind, Failure, Names, Session, Watch};
 /// How a lock waits in its queue, and how it leaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Habits {
-    /// Policy for resending requests after a lost connection; deletions then continue in the background until
-    /// done. `None` if such a loss ends the acquire or release.
+    /// Retry policy after a lost connection; a failed deletion then continues in the background. `None` if a
+    /// lost connection ends the acquire or release.
     pub retry: Option<Retry>,
     pub watches: Watches,
-    /// Whether a watch that is still armed after a new list is kept if its node is still ahead; otherwise the watch is
-    /// set again.
+    /// Whether armed watches on nodes still ahead are kept after a new list, instead of being set again.
     pub keeps_watches: bool,
-    /// Whether the deletion of the only node to wait for acquires the lock, without another list. Safe if the
-    /// lock watches the two nearest nodes ahead: a single one is then the last of them.
+    /// Whether the lock is acquired when the only awaited node is deleted, without another list. Safe if the
+    /// lock watches the two nearest nodes: a single one is then the last node ahead.
     pub trusts_deletion: bool,
     pub room: usize,
 }
 
-/// What a waiter watches, and with which request.
+/// What a waiter watches, and the request that sets the watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watches {
     /// The nodes to wait for, by getData, which sets no watch on a node that is already gone.
@@ -108,7 +107,7 @@ impl Wakes for OwnWatches {
     }
 }
 
-/// Also wakes a waiter by any connection change since the last list.
+/// Also wakes a waiter at any change of the connection since the last list.
 impl Wakes for AnyEvent {
     fn looks(&mut self, session: &Session) {
         self.forget(session);
@@ -143,10 +142,10 @@ impl<W: Wakes + Default> Queue<W> {
 }
 
 impl<W: Wakes> Queue<W> {
-    /// Joins with a node of this kind and waits until no node blocks it.
+    /// Joins the queue with a node of this kind and waits until it has no node to wait for.
     ///
     /// # Errors
-    /// Why the acquire failed; the node is deleted then, unless the failure leaves that open.
+    /// The acquire failed. The node is deleted, unless the failure is indefinite.
     pub async fn enter<I, E>(
         &mut self,
         session: &Session,
@@ -163,7 +162,7 @@ impl<W: Wakes> Queue<W> {
         self.kept_after(session, joined.node, waited.map(drop)).await
     }
 
-    /// Waits until no node is ahead of a joined node. Returns the watch on the whole queue, if there is one, which is
+    /// Waits until `joined` has no node to wait for. If the lock watches the whole queue, returns that watch,
     /// still armed.
     pub async fn wait<I, E>(
         &mut self,
@@ -181,7 +180,7 @@ impl<W: Wakes> Queue<W> {
             return Ok(None);
         }
         let gives_up = patience.tries_once && !self.wakes.watches_in_vain();
-        // The count is enough: others are ahead.
+        // The count already shows that other nodes are ahead.
         if gives_up && joined.queue.is_some() {
             return Err(AcquireError::TimedOut);
         }
@@ -198,8 +197,7 @@ impl<W: Wakes> Queue<W> {
             }
             self.joining.late.delete(session, &self.lock, &names, node).await?;
             let way: Vec<String> = in_the_way(node, &names)?.into_iter().collect();
-            // The list is not kept during the wait: with thousands of contenders, each would keep thousands
-            // of names.
+            // With thousands of contenders, lists kept during waits would take too much memory.
             drop(names);
             if way.is_empty() {
                 return Ok(whole);
@@ -272,7 +270,7 @@ impl<W: Wakes> Queue<W> {
         self.habits.retry.unwrap_or(Retry::NEVER).around(request).await
     }
 
-    /// Leaves the queue; a node that is already gone counts as left.
+    /// Leaves the queue. A missing node is not an error.
     pub async fn leave(&self, session: &Session, node: QueueNode) -> Result<(), Failure> {
         match self.habits.retry {
             Some(retry) => leave_for_certain(session, node, retry).await,
@@ -280,12 +278,11 @@ impl<W: Wakes> Queue<W> {
         }
     }
 
-    /// Ends an acquire after its wait: keeps the node, or leaves, so that no contender queues behind the
-    /// node.
+    /// Ends an acquire: keeps the node after success, and deletes it after a failure so that no contender
+    /// waits for it.
     ///
     /// # Errors
-    /// Why the wait ended. If it is unknown whether the node was deleted, that failure takes precedence,
-    /// because the caller must then end the session.
+    /// The reason why the wait failed, or the failure to delete the node.
     pub async fn kept_after(
         &self,
         session: &Session,

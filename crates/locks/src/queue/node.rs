@@ -1,12 +1,12 @@
 //! The queue node that all fair locks share: joining, finding its position, leaving.
 //!
-//! Base of every proof in this folder, the *monotone lower set*: all nodes with a number below mine were
-//! created before mine, and the server that answered my create has applied them. So every later list on that
-//! session is complete downwards, and the set of lower nodes can only shrink. A stale list can only show
-//! nodes that are already gone: safe, at worst one more wait.
+//! All proofs in this folder rely on the *monotone lower set*. Nodes with a lower number were created before
+//! the contender's own, and the server that answered its create has applied them. So every later list on that
+//! session shows all lower nodes that still exist, and their set can only shrink. A stale list can only show
+//! nodes that are already gone, which costs at most one more wait.
 //!
-//! This holds while numbers are unique and grow, which ends with the directory's counter (see `counter`). A
-//! contender therefore enters only by a unique number, and never by a list that shows another kind.
+//! This holds only while numbers are unique and grow, until the directory's counter is used up (see
+//! `counter`). A contender therefore enters only with a unique number and a list of unique numbers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ use zklockbench_zk::{Created, Failure, Names, NodeKind, Session, Watch, counter,
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueNode {
     pub path: String,
-    /// Number of the node, which is its position in the queue.
+    /// Sequence number of the node, which determines its position in the queue.
     pub sequence: i64,
     /// Zxid of its create: the fencing token.
     pub czxid: i64,
@@ -29,15 +29,15 @@ impl QueueNode {
     /// Joins a lock's queue with an ephemeral sequential node named `prefix` plus its number.
     ///
     /// # Errors
-    /// If the create fails. An indefinite failure may have left a node, which disappears with the session.
+    /// The create failed. After an indefinite failure, a node may exist until the session ends.
     pub async fn join(session: &Session, lock: &str, prefix: &str, data: &[u8]) -> Result<Self, Failure> {
         let path = format!("{lock}/{prefix}");
         let created = session.create(&path, data, NodeKind::EphemeralSequential).await;
         Self::of(session, lock, created).await
     }
 
-    /// Joins a lock's queue and sends another request in the same flush. The session's order guarantees that
-    /// the other request sees the new node. Returns its outcome alongside the node.
+    /// Joins a lock's queue and sends another request in the same flush, which the server processes after the
+    /// create. Returns the node and the outcome of the other request.
     pub async fn join_and<F: Future>(
         session: &Session,
         lock: &str,
@@ -46,13 +46,13 @@ impl QueueNode {
         also: impl FnOnce() -> F,
     ) -> Result<(Self, F::Output), Failure> {
         let path = format!("{lock}/{prefix}");
-        // A request is sent when its method is called: the create first.
+        // Requests are sent when their methods are called, so the create goes first.
         let creating = session.create(&path, data, NodeKind::EphemeralSequential);
         let (created, also) = join(creating, also()).await;
         Ok((Self::of(session, lock, created).await?, also))
     }
 
-    /// The node of a create in the lock's queue. A node without a unique number is deleted.
+    /// Node from the result of a create. A node without a unique number is deleted and rejected.
     pub async fn of(
         session: &Session,
         lock: &str,
@@ -122,7 +122,7 @@ impl QueueNode {
         Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
-    /// Distance of each listed node behind this one.
+    /// Names of all numbered nodes, with their distances behind this node. Fails if this node is not listed.
     pub fn others<'a>(
         &self,
         names: &'a Names,
@@ -134,7 +134,7 @@ impl QueueNode {
         Ok(distances)
     }
 
-    /// Distance of each listed node behind this node's number, whether or not this node is listed.
+    /// Like [`Self::others`], but this node need not be listed.
     pub fn distances<'a>(
         &self,
         names: &'a Names,
@@ -148,17 +148,17 @@ impl QueueNode {
         Ok(numbered().map(move |(number, name)| (number - own, name)))
     }
 
-    /// Number at this distance behind this node's.
+    /// Sequence number at this distance behind this node.
     pub fn number_at(&self, places: i64) -> i64 {
         self.sequence + places
     }
 
-    /// Name at this distance behind this node's, for queues whose nodes all have this prefix.
+    /// Name of the node at this distance behind this one, if all nodes of the queue have this prefix.
     pub fn name_at(&self, prefix: &str, places: i64) -> String {
         format!("{prefix}{:010}", self.number_at(places))
     }
 
-    /// Leaves the queue; a node that is already gone counts as left.
+    /// Leaves the queue. A missing node is not an error.
     pub async fn leave(&self, session: &Session) -> Result<(), Failure> {
         if_there(session.delete(&self.path).await).map(drop)
     }
@@ -171,16 +171,15 @@ impl QueueNode {
         }
     }
 
-    /// Ends a failed acquire: deletes the node, so that no other contender queues behind it.
+    /// Ends a failed acquire: deletes the node, so that no other contender waits for it.
     ///
-    /// Returns why the acquire ended. If it is unknown whether the node was deleted, that failure takes
-    /// precedence, because the caller must then end the session.
+    /// Returns the original error, or the failure to delete the node.
     pub async fn give_up(&self, session: &Session, why: AcquireError) -> AcquireError {
         why.after(self.leave(session)).await
     }
 }
 
-/// Why a sequential node could not be created although its name should be new.
+/// Reason why the create of a sequential node failed with `NodeExists`.
 async fn why_taken(session: &Session, lock: &str) -> Failure {
     match session.exists(lock).await {
         Ok(Some(stat)) if !counter::is_unique(stat.next_number) => Failure::CounterUsedUp(lock.to_owned()),
@@ -245,12 +244,12 @@ mod tests {
         assert_eq!(node(counter::END - 3).predecessor(&list).unwrap(), None);
     }
 
-    /// Queues at the end of the counter, with the numbers that servers hand out there.
+    /// Queues whose counter is used up, with the numbers that servers then assign.
     const USED_UP: [(i64, &[i64]); 6] = [
-        // Names with an identifier: equal numbers.
+        // Nodes with unique prefixes get equal numbers.
         (counter::END, &[counter::END, counter::END]),
         (counter::END, &[counter::END]),
-        // Concurrent creates: negative numbers, and back.
+        // Concurrent creates get negative numbers.
         (-counter::END - 1, &[counter::END, -counter::END - 1, -counter::END]),
         (-counter::END, &[-counter::END]),
         // The contender's number is unique, another one is not.
@@ -271,9 +270,9 @@ mod tests {
     }
 
     proptest! {
-        /// A contender is admitted by a list in which no other number is as low as its own.
+        /// The contenders with the lowest number are first, and none is if a number may not be unique.
         #[test]
-        fn at_most_one_contender_is_first_with_any_numbers(
+        fn only_contenders_with_the_lowest_unique_number_are_first(
             numbers in proptest::collection::vec(
                 prop_oneof![(counter::END - 6)..=counter::END, (-counter::END - 1)..(-counter::END + 3)],
                 1..8,
@@ -286,7 +285,7 @@ mod tests {
                 QueueNode { path, sequence: *number, czxid: 0 }.predecessor(&list) == Ok(None)
             };
             let first = numbers.iter().enumerate().filter(|one| is_first(*one)).count();
-            // Servers give unique numbers once; here they may repeat.
+            // Servers assign a unique number only once, but these lists may repeat it.
             let lowest = numbers.iter().min();
             let as_low = numbers.iter().filter(|number| Some(*number) == lowest).count();
             let expected = if numbers.iter().all(|number| counter::is_unique(*number)) { as_low } else { 0 };

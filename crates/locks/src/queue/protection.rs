@@ -1,7 +1,7 @@
-//! Nodes that are not left without an owner when the reply to their create or delete is lost.
+//! Protection against orphaned nodes when the reply to a create or delete is lost.
 //!
-//! The name of such a node contains a unique mark. After a create whose outcome is open, the queue is
-//! searched for the mark before another node is created.
+//! The name of a protected node contains a unique mark. After a create with an unknown outcome, the contender
+//! searches the queue for the mark before it creates another node.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use zklockbench_zk::{Failure, Names, Session, runtime, sequence_of};
 
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 
-/// A queue node's name, as far as it is known before the create.
+/// Name of a queue node, without its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkedName {
     /// Mark by which a contender finds its node again.
@@ -32,8 +32,8 @@ impl MarkedName {
     }
 }
 
-/// Creates something that can be found again. After a failure that leaves the outcome open, searches for the
-/// result of an earlier attempt, and creates again if there is none. The policy limits the attempts.
+/// Runs `create`. After a failure with an unknown outcome, runs `find`, and `create` again if nothing is
+/// found. `retry` limits the attempts.
 pub async fn created_or_found<T>(
     retry: Retry,
     create: impl AsyncFn() -> Result<T, Failure>,
@@ -54,15 +54,15 @@ pub async fn created_or_found<T>(
 
 /// Creates that got no reply and whose nodes were not found, but may still appear.
 ///
-/// A paused server keeps what its clients have sent: a create, and also a reconnect that the client has abandoned for
-/// another server. When the server resumes, the reconnect moves the session back to it, so the leader accepts the
-/// create from it. `SessionMovedException` does not help then, nor does any earlier request. The node is in the queue
-/// as long as the session lives, ahead of the contender that no longer has a reference to it.
+/// A paused server keeps a client's create, and also a reconnect that the client abandoned for another
+/// server. When the server resumes, the reconnect moves the session back to it. So the leader accepts the
+/// late create instead of rejecting it with `SessionMovedException`. The node then blocks the queue until the
+/// session ends.
 #[derive(Debug, Clone, Default)]
 pub struct LateCreates(RefCell<VecDeque<String>>);
 
 impl LateCreates {
-    /// More than are likely to be in progress for one contender.
+    /// More creates than one contender is likely to have outstanding.
     const REMEMBERED: usize = 8;
 
     pub fn expect(&self, name: &MarkedName) {
@@ -71,7 +71,7 @@ impl LateCreates {
         marks.push_front(name.mark.clone());
     }
 
-    /// Deletes late nodes that a list shows besides the contender's own.
+    /// Deletes the late nodes in a list, except the contender's own node.
     pub async fn delete(
         &self,
         session: &Session,
@@ -79,7 +79,7 @@ impl LateCreates {
         names: &Names,
         own: &QueueNode,
     ) -> Result<(), Failure> {
-        // Nearly always there are no marks to compare the names with.
+        // The usual case: there are no marks to search for.
         if self.0.borrow().is_empty() {
             return Ok(());
         }
@@ -118,7 +118,7 @@ pub async fn delete_marked(session: &Session, lock: &str, mark: &str) -> Result<
     if_there(session.delete(&format!("{lock}/{name}")).await).map(drop)
 }
 
-/// Deletes, in the background, the node of a create that was given up, if it exists.
+/// Deletes the node of an abandoned create in the background, if it exists.
 ///
 /// Source: Curator, `FindAndDeleteProtectedNodeInBackground`.
 pub fn delete_given_up(session: Session, lock: String, mark: String) {
@@ -130,8 +130,8 @@ pub fn delete_given_up(session: Session, lock: String, mark: String) {
     });
 }
 
-/// Deletes the node, with retries as the policy allows. After that the deletion continues in the background
-/// until the node is gone or the session is over.
+/// Deletes the node, with retries. If they fail, the deletion continues in the background until the node is
+/// gone or the session is over.
 ///
 /// Source: Curator, `DeleteBuilderImpl` with `guaranteed`.
 pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry) -> Result<(), Failure> {
@@ -145,7 +145,7 @@ pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry)
     deleted
 }
 
-/// Sends a request until it is answered; `None` if it is refused or the session is over.
+/// Repeats a request until it succeeds; `None` if it is refused or the session is over.
 async fn until_done<T>(request: impl AsyncFn() -> Result<T, Failure>) -> Option<T> {
     loop {
         match request().await {

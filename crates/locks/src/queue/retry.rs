@@ -1,4 +1,4 @@
-//! When to retry a request after a failure that left its outcome open: Curator's retry policies.
+//! Curator's retry policies, for requests whose connection was lost.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use zklockbench_core::catalog::{Choice, Param, ParamKind};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_zk::{Failure, runtime};
 
-/// Curator's documentation uses exponential back-off with three tries in its examples, with a longer base.
+/// Exponential back-off as in Curator's documentation, but with a shorter base.
 const SLEEP: Duration = Duration::from_millis(50);
 const TIMES: u32 = 3;
 const LONGEST: Duration = Duration::from_secs(1);
 const ELAPSED: Duration = Duration::from_secs(2);
 /// Curator's limit for the count of an exponential back-off, so that its power of two fits an int.
 const BACKOFF_TIMES: u32 = 29;
-/// Milliseconds are an int in Curator.
+/// Curator's maximum, because its milliseconds are an int.
 const UNBOUNDED: Duration = Duration::from_millis(i32::MAX as u64);
 
 pub const PARAMS: [Param; 5] = [
@@ -36,8 +36,8 @@ pub const PARAMS: [Param; 5] = [
         name: "retry_sleep",
         kind: ParamKind::Duration,
         default: "50ms",
-        doc: "The pause before a retry. For the exponential policies it is the unit: the n-th retry waits at least \
-              that long and less than 2^n times as long.",
+        doc: "Pause before a retry. Exponential policies multiply it by a random number: at least 1 and, before \
+              the n-th retry, less than 2^n.",
     },
     Param {
         name: "retry_times",
@@ -50,20 +50,20 @@ pub const PARAMS: [Param; 5] = [
         name: "retry_elapsed",
         kind: ParamKind::Duration,
         default: "2s",
-        doc: "How long after the first try a retry may still start.",
+        doc: "Time after the first attempt during which retries may start.",
     },
 ];
 
 /// A retry policy.
 ///
-/// Source: Curator 5.4, package `org.apache.curator.retry`. Two things differ. There the product of an
-/// exponential pause is an int, so pauses past 24 days wrap; and `RetryUntilElapsed` pauses once more before
-/// it gives up.
+/// Source: Curator 5.4, package `org.apache.curator.retry`. Two things differ. Curator computes exponential
+/// pauses as an int, so they wrap after 24 days, and its `RetryUntilElapsed` pauses once more before it gives
+/// up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// `ExponentialBackoffRetry` and `BoundedExponentialBackoffRetry`: the base times a random number.
     Backoff { base: Duration, most: Duration, times: u32 },
-    /// `RetryNTimes`, and with one time `RetryOneTime`.
+    /// `RetryNTimes`; with `times` 1, `RetryOneTime`.
     Times { pause: Duration, times: u32 },
     /// `RetryUntilElapsed`.
     UntilElapsed { pause: Duration, limit: Duration },
@@ -87,7 +87,7 @@ impl Retry {
             Some("until-elapsed") => {
                 Self::UntilElapsed { pause, limit: config.duration("retry_elapsed", ELAPSED) }
             }
-            // Without a pause it would spin while the ensemble is away; Curator refuses that, too.
+            // Without a pause, retries would spin during an outage. Curator also requires one.
             Some("forever") => Self::Forever { pause: pause.max(Duration::from_millis(1)) },
             _ => backoff(UNBOUNDED),
         }
@@ -97,8 +97,8 @@ impl Retry {
         matches!(failure, Failure::ConnectionLoss)
     }
 
-    /// Pause before the n-th retry, from 0, when this much time has passed since the first attempt; `None` at
-    /// the end.
+    /// Pause before retry `n`, from 0, when `elapsed` has passed since the first attempt; `None` if there are
+    /// no more.
     pub fn pause(&self, n: u32, elapsed: Duration) -> Option<Duration> {
         match *self {
             Self::Backoff { base, most, times } => (n < times).then(|| (base * factor(n)).min(most)),
@@ -108,7 +108,7 @@ impl Retry {
         }
     }
 
-    /// Starts to count attempts; the first one is made now.
+    /// Starts counting attempts, beginning with the first one now.
     pub fn tries(self) -> Tries {
         Tries { policy: self, begun: clock::now(), again: 0 }
     }
@@ -147,7 +147,7 @@ impl Tries {
         pause
     }
 
-    /// Pause before a request is resent after this failure; the failure itself if there are no more attempts.
+    /// Pause before resending a request after `failure`, or `failure` itself if it must not be resent.
     pub fn pause_after(&mut self, failure: Failure) -> Result<Duration, Failure> {
         if Retry::is_retryable(&failure) { self.next_pause().ok_or(failure) } else { Err(failure) }
     }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn exponential_pause_is_an_integer_multiple_of_the_base() {
         let retry = of(&[sleep(10), times(29)]);
-        // 10 ms times 2^28 no longer fit an int.
+        // 10 ms times 2^28 no longer fits an int.
         for n in 0..27 {
             let factors = factors(retry, n, 200);
             assert!(factors.iter().all(|factor| (1..1 << (n + 1)).contains(factor)), "{n}: {factors:?}");
@@ -201,7 +201,6 @@ mod tests {
     #[test]
     fn backoff_factors_are_uniform_and_zero_counts_as_one() {
         let retry = of(&[sleep(10), times(3)]);
-        // The first retry draws from 0 and 1, and both count as 1.
         assert!(factors(retry, 0, 200).iter().all(|factor| *factor == 1));
         // The second retry draws from 0, 1, 2, 3: half of the results are 1, a quarter each 2 and 3.
         let drawn = factors(retry, 1, 4000);
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_retries_end_after_their_count_or_29() {
+    fn exponential_policy_stops_after_its_count_or_29_retries() {
         let retry = of(&[sleep(10), times(3)]);
         assert!(retry.pause(2, LONG).is_some() && retry.pause(3, Duration::ZERO).is_none());
         let most = of(&[sleep(10), times(1000)]);
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn n_times_pauses_evenly_n_times() {
+    fn n_times_policy_makes_n_equal_pauses() {
         let retry = of(&[named("n-times"), sleep(10), times(2)]);
         let pauses: Vec<_> = (0..4).map(|n| retry.pause(n, LONG)).collect();
         assert_eq!(pauses, [Some(BASE), Some(BASE), None, None]);
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn until_elapsed_retries_until_its_time_is_over() {
+    fn until_elapsed_policy_stops_after_its_time_limit() {
         let limit = ("retry_elapsed", ParamValue::Duration(Duration::from_secs(1)));
         let retry = of(&[named("until-elapsed"), sleep(10), limit]);
         assert_eq!(retry.pause(1_000_000, Duration::from_millis(999)), Some(BASE));
@@ -247,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn forever_never_ends_and_never_spins() {
+    fn forever_policy_never_ends_and_never_spins() {
         assert_eq!(of(&[named("forever"), sleep(10)]).pause(u32::MAX, LONG), Some(BASE));
         assert!(of(&[named("forever"), sleep(0)]).pause(0, LONG).unwrap() > Duration::ZERO);
     }
 
     #[test]
-    fn default_policy_is_that_of_the_parameters() {
+    fn default_policy_matches_the_parameter_defaults() {
         assert_eq!(of(&[]), Retry::USUAL);
         let written = |time| ParamValue::Duration(time).to_string();
         let defaults = [

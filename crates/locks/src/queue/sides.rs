@@ -1,13 +1,13 @@
-//! A queue of readers' and writers' nodes: which node waits for which.
+//! A queue of readers' and writers' nodes: which nodes wait for which.
 //!
 //! There is one queue, in the order of numbers. A writer waits for the node just before it, and enters when
-//! there is none. A reader enters when no writer is ahead. Which writer it watches meanwhile differs from
-//! lock to lock.
+//! there is none. A reader enters when no writer is ahead. A waiting reader watches the first or the last
+//! writer ahead, depending on the lock.
 //!
 //! Exclusion: by the monotone lower set (see `node`), a list on the contender's own session shows every node
-//! ahead that still exists. Suppose a writer and another contender are both inside. The one with the higher
-//! number has seen a list without the other, whose node was therefore gone. Progress: each node watches one
-//! ahead of it, and the lowest node waits for none.
+//! ahead that still exists. Suppose a writer and another contender hold at the same time. The one with the
+//! higher number saw a list without the other's node, so that node was already gone. Progress: each node
+//! watches one ahead of it, and the lowest node waits for none.
 
 use crate::QueueNode;
 use zklockbench_core::catalog::{Guarantees, Holders, Mode};
@@ -34,7 +34,6 @@ pub struct Sides {
 pub const BARE: Sides = Sides { read: "R-", write: "W-" };
 
 impl Sides {
-    /// Prefix of a side.
     pub fn of(self, mode: Mode) -> &'static str {
         match mode {
             Mode::Read => self.read,
@@ -42,7 +41,7 @@ impl Sides {
         }
     }
 
-    /// Node that a node waits for and must watch; `None` if the lock is acquired.
+    /// Node that `node` must wait for and watch; `None` if the lock is acquired.
     pub fn awaited(
         self,
         node: &QueueNode,
@@ -58,8 +57,8 @@ impl Sides {
         Ok(awaited.map(|(_, name)| name.to_owned()))
     }
 
-    /// Returns whether a node with this name matters to a contender in this mode: all queue nodes do to a
-    /// writer, writers' nodes to a reader. Other names are ignored.
+    /// Returns whether a contender must wait for a node with this name: a writer for every queue node, a
+    /// reader for writers only.
     fn matters(self, name: &str, mode: Mode) -> bool {
         let prefix = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
         prefix.ends_with(self.write) || mode == Mode::Write && prefix.ends_with(self.read)
@@ -80,7 +79,7 @@ mod tests {
         QueueNode { path: format!("/lock/{}", name(kind, sequence)), sequence, czxid: 0 }
     }
 
-    /// W R R W R, numbered from 3, in no order.
+    /// The queue W R R W R, numbered from 3, in arbitrary order.
     fn queue() -> Names {
         [('R', 5), ('W', 6), ('W', 3), ('R', 7), ('R', 4)]
             .map(|(kind, number)| name(kind, number))
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn no_side_enters_once_the_counter_is_used_up() {
+    fn no_contender_enters_once_the_counter_is_used_up() {
         let (end, below) = (i64::from(i32::MAX), i64::from(i32::MIN));
         for other in [name('W', end), name('R', end), name('W', below), name('R', below)] {
             for (kind, sequence, mode) in [
@@ -123,7 +122,7 @@ mod tests {
                 assert_eq!(
                     awaited,
                     Err(Failure::CounterUsedUp("/lock".into())),
-                    "{kind} {sequence} beside {other}"
+                    "{kind} {sequence} next to {other}"
                 );
             }
         }
@@ -152,11 +151,11 @@ mod tests {
         }
         let names = [format!("{}0000000001", SIDES.of(Mode::Read)), name('W', 2)].iter().collect();
         let awaited = SIDES.awaited(&node('W', 2), Mode::Write, Watched::Last, &names).unwrap();
-        assert_eq!(awaited.as_deref(), Some("R-0000000001"), "a writer waits for everybody");
+        assert_eq!(awaited.as_deref(), Some("R-0000000001"), "a writer also waits for readers");
     }
 
     #[test]
-    fn names_of_neither_kind_are_ignored() {
+    fn names_of_neither_side_are_ignored() {
         let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)].iter().collect();
         assert_eq!(SIDES.awaited(&node('W', 3), Mode::Write, Watched::Last, &names).unwrap(), None);
     }

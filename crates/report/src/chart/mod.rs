@@ -1,4 +1,4 @@
-//! Contents of charts: the list of charts of a run, and their data. Files and pages share these charts; `draw` draws them.
+//! Data of a run's charts, shared by files and pages; `draw` draws them.
 
 mod faults;
 mod over_contenders;
@@ -41,7 +41,7 @@ pub struct RunChart {
     pub chart: Result<Chart, String>,
 }
 
-/// Charts of a run, and the missing ones that readers would miss.
+/// Charts of a run, including missing charts that readers would expect.
 pub fn of_run(view: &View<'_>) -> Vec<RunChart> {
     let of = |file, title, section, is_missed: bool, chart: Result<Chart, String>| {
         (chart.is_ok() || is_missed).then_some(RunChart { file, title, section, chart })
@@ -100,7 +100,7 @@ pub(super) fn draw_each(
     for (name, chart) in charts {
         match chart {
             Ok(chart) => {
-                // Created only when there is a chart to write.
+                // The directory is created only if there is a chart to write.
                 std::fs::create_dir_all(dir).map_err(Error::cannot("create", dir))?;
                 for kind in ["svg", "png"] {
                     let path = dir.join(format!("{}.{kind}", chart.id));
@@ -114,7 +114,7 @@ pub(super) fn draw_each(
     Ok(drawn)
 }
 
-/// Text alternative of a chart: one statement per item.
+/// Text alternative of a chart, with a statement per item.
 pub(super) fn one_by_one(said: impl Iterator<Item = String>) -> String {
     format!("{}.", said.collect::<Vec<_>>().join("; "))
 }
@@ -127,7 +127,7 @@ fn mark_of_one(trial: &Trial) -> Mark {
     Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
 }
 
-/// The number of contenders at which most cells have something, and these cells.
+/// The number of contenders at which most cells satisfy `has`, and these cells.
 fn in_common<'v>(view: &'v View<'_>, has: impl Fn(&Cell<'_>) -> bool) -> Option<(usize, Vec<&'v Cell<'v>>)> {
     let count = view.best_common_count(&has)?;
     Some((count, view.cells_at(count).filter(|cell| has(cell)).collect()))

@@ -1,4 +1,4 @@
-//! A metric by number of contenders: a line for each strategy, or a bar if all strategies ran with the same number.
+//! A metric by number of contenders: lines, or bars if all strategies ran with the same number.
 
 use super::{caption_of, mark_of, mark_of_one};
 use crate::View;
@@ -65,7 +65,7 @@ impl Plotted<'_> {
         Bars { axis: Axis::from_zero(axis, highest), parts: Vec::new(), guides, rows }
     }
 
-    /// Values with the most contenders, for readers who can't see the chart.
+    /// Text alternative: the values with the most contenders.
     fn said(&self, most: usize) -> String {
         let shown = self.cells.iter().filter(|cell| cell.contenders == most);
         let all: Vec<String> =

@@ -1,4 +1,4 @@
-//! Throughput over time in steps. Shaded areas mark faults; lines across the chart mark elections that no fault caused.
+//! Throughput over time. Shaded areas mark faults; dashed lines mark elections that no fault caused.
 
 use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;
@@ -65,7 +65,7 @@ struct Span {
     label: String,
 }
 
-/// Faults of all locks of a chart, each from the lock's first valid repetition.
+/// Faults of all locks in a chart, each from the lock's first valid repetition.
 struct Shade {
     locks: Vec<Vec<Span>>,
     labels: Vec<String>,
@@ -74,7 +74,7 @@ struct Shade {
 impl Shade {
     /// Faults of these cells until `end`, the end of the chart in seconds.
     fn of(cells: &[&Cell<'_>], end: f64) -> Self {
-        // Only the first valid trial's faults are shaded; without one, the first trial's.
+        // Without a valid trial, the first trial's faults are shaded.
         let of_lock = |cell: &&Cell<'_>| cell.counting().next().map_or_else(Vec::new, |one| spans(one, end));
         let locks: Vec<Vec<Span>> = cells.iter().map(of_lock).collect();
         let labels = distinct(locks.iter().flatten().map(|span| span.label.clone()));
@@ -136,8 +136,9 @@ fn spans(trial: &Trial, end: f64) -> Vec<Span> {
 
 const ELECTIONS_TOLD: usize = 4;
 
-/// Elections within the chart that no fault of the scenario explains: the time at which each was first seen, in seconds since the
-/// start of the measured phase, and its trial. All repetitions are included, because such elections occur at random times.
+/// Elections that no fault explains: the time at which each was seen, in seconds from the start of the
+/// measured phase, and its trial. All repetitions are included, because these elections occur at random
+/// times.
 fn elections(view: &View<'_>, cells: &[&Cell<'_>], end: f64) -> Vec<(f64, String)> {
     let trials = cells.iter().flat_map(|cell| cell.all().map(move |one| (view.label(cell), one)));
     let elections = trials.flat_map(|(label, trial)| {

@@ -1,5 +1,4 @@
-//! Breakdowns, at the number of contenders that most strategies share: acquisitions by contender, and requests per acquisition by
-//! kind.
+//! Acquisitions by contender, and requests per acquisition by kind, at the most common number of contenders.
 
 use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;
@@ -16,7 +15,7 @@ use zklockbench_stats::median;
 pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| cell.contenders > 1 && cell.figure(&FAIRNESS).is_some();
     let (count, cells) =
-        in_common(view, has).ok_or("each contender had as many cycles as the others, or too few to tell")?;
+        in_common(view, has).ok_or("all contenders had equally many cycles, or too few to compare")?;
     let of = |cell: &&Cell<'_>| {
         let line = line(cell);
         let every = (line.len() / 8).max(1);

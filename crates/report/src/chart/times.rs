@@ -1,5 +1,5 @@
-//! Durations: a measure by percentile, on a scale that shows the tail (each step to the right is ten times rarer); and the herd
-//! curve, the time from a release until the first, second, … waiter it wakes is notified.
+//! Durations: measures by percentile, on a scale that shows the tail; and the herd curve, the delays from a
+//! release to its first, second, … notification.
 
 use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;
@@ -56,7 +56,7 @@ fn told(label: &str, samples: &Survival) -> String {
     format!("{label}: median {}, 99th percentile {}", at(0.5), at(0.99))
 }
 
-/// Lower bound for the samples of a measure; only handoffs have one.
+/// Lower bound of a measure; only handoffs have one.
 fn floor(view: &View<'_>, measure: Measure) -> Option<Timing> {
     view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
 }
@@ -94,7 +94,7 @@ pub(crate) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -
     Curve { line: curve(samples), markers: markers(samples, mark), ..Curve::new(look, label) }
 }
 
-/// A step for each duration. The step's width is the share of samples with that duration.
+/// A step for each duration. The width of a step is the share of samples with that duration.
 fn curve(samples: &Survival) -> Vec<PlotPoint> {
     let end = samples.rarest_shown();
     let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
@@ -117,7 +117,7 @@ fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
     let end = samples.rarest_shown();
     let value = |rarity: f64| samples.quantile(1.0 - 1.0 / rarity).us.max(1) as f64;
     let inner = PERCENTILES.into_iter().map(|(rarity, _)| rarity).filter(|rarity| *rarity < end * 0.8);
-    // With so few samples that all are shown, the line ends at the largest.
+    // If all samples are shown, the line ends at the largest.
     let longest = samples.longest;
     let shows_all = end >= samples.count() as f64 && !longest.at_least;
     let last = (end, if shows_all { longest.us.max(1) as f64 } else { value(end) });

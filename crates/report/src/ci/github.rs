@@ -1,7 +1,7 @@
 //! Output for GitHub workflows: a step summary in Markdown, and annotations.
 //!
-//! GitHub silently enforces limits on both: it drops a step summary above 1 MiB, and all but ten annotations of a kind. So the
-//! worst entries come first, and omitted entries are counted.
+//! GitHub drops a step summary above 1 MiB, and all but ten annotations of a kind. So the worst entries come
+//! first, and omitted entries are counted.
 
 use super::{CellFigures, Check, CiReport};
 use zklockbench_core::units::counted;
@@ -64,13 +64,13 @@ impl Page {
         fits
     }
 
-    /// Adds a heading and as many lines as fit, then the number of omitted ones, with a noun in the singular and plural. Without
-    /// lines, the heading is omitted, too.
+    /// Adds a heading, as many lines as fit, and the number of omitted lines. `more` is their noun in the
+    /// singular and plural. Omits the heading if there are no lines.
     fn list(&mut self, heading: &str, lines: impl ExactSizeIterator<Item = String>, more: [&str; 2]) {
         let count = lines.len();
         let mut shown = 0;
         for line in lines {
-            // A heading without lines is useless.
+            // The heading is added with its first line.
             let line = if shown == 0 { format!("{heading}{line}") } else { line };
             if !self.push(&line) {
                 break;
@@ -78,7 +78,6 @@ impl Page {
             shown += 1;
         }
         if shown < count {
-            // The reserve is large enough for this.
             self.text += &format!("\n… and {}\n", counted(count - shown, more[0], more[1]));
             self.left = 0;
         }
@@ -120,8 +119,7 @@ fn row(cell: &CellFigures, columns: &[Figure]) -> String {
     format!("| {} | {sound} of {ran} | {verdict} |{values}\n", text(&cell.name()))
 }
 
-/// A text that Markdown shows verbatim, on one line and cut to [`TEXT_AT_MOST`] characters. It contains no markup, links,
-/// mentions or formulas.
+/// A text that Markdown shows verbatim, on one line and cut to [`TEXT_AT_MOST`] characters.
 fn text(raw: &str) -> String {
     let mut safe = String::with_capacity(raw.len());
     for (at, letter) in raw.chars().enumerate() {
@@ -143,8 +141,8 @@ fn text(raw: &str) -> String {
     safe
 }
 
-/// Annotations: one workflow command per line, which GitHub reads from stdout and stderr. All are errors, because an
-/// unknown verdict fails the step, too.
+/// Annotations: one workflow command per line. All are errors, because an unknown verdict fails the step,
+/// too.
 pub fn annotations(document: &CiReport) -> Vec<String> {
     let troubles = document.troubles();
     let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;
@@ -183,12 +181,12 @@ mod tests {
         let line = command("a::b,c=d\ne", "100% sure\r\n::set-output name=x::y");
         assert_eq!(line, "::error title=a%3A%3Ab%2Cc=d%0Ae::100%25 sure%0D%0A::set-output name=x::y");
         assert_eq!(line.lines().count(), 1);
-        // And text that looks escaped is unchanged after unescaping
+        // Text that looks escaped is unchanged after unescaping
         assert_eq!(command("%0A", "%3A"), "::error title=%250A::%253A");
     }
 
     #[test]
-    fn markdown_shows_a_text_as_it_is() {
+    fn markdown_text_is_shown_verbatim() {
         assert_eq!(text("<b>|`*_#@x https://y & z"), "&lt;b&gt;\\|\\`\\*\\_\\#&#64;x https&#58;//y &amp; z");
         assert_eq!(text("a\nb"), "a b");
         assert_eq!(text(&"x".repeat(600)).chars().count(), TEXT_AT_MOST + 1);

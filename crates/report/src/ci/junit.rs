@@ -1,8 +1,8 @@
-//! JUnit XML, which Jenkins, GitLab, Azure and most others display: one test case per check. A failed check is a *failure* and an
-//! unknown one an *error*, so neither is green. Nothing is *skipped*, because no option requests that.
+//! JUnit XML for Jenkins, GitLab, Azure and others: one test case per check. A failed check is a *failure*
+//! and an unknown one an *error*, so neither is green.
 //!
-//! Metrics and the place of measurement are properties. The file satisfies Jenkins' xUnit plugin, which rejects all attributes
-//! and elements outside its schema (junit-10.xsd). Hence only suites have properties.
+//! Metrics and the place of measurement are properties. Only suites have properties, because Jenkins' xUnit
+//! plugin rejects everything outside its schema (junit-10.xsd).
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub fn render(document: &CiReport) -> Result<String, String> {
         }
     }
     let text = report.to_string().map_err(|error| error.to_string())?;
-    // The crate adds an attribute with the skipped count to the root, which no schema allows. A quote in the preceding name is
-    // escaped, so the first match is the attribute.
+    // The crate adds a count of skipped tests to the root, which the schema forbids. Quotes in the preceding
+    // name are escaped, so the first match is this attribute.
     Ok(text.replacen(&format!(" skipped=\"{}\"", report.skipped), "", 1))
 }
 

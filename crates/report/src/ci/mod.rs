@@ -1,5 +1,5 @@
-//! Data for CI: a plain [`CiReport`] of checks, metrics and the place of measurement, and a file for each output format. Formats
-//! compute no metrics and escape text as their syntax requires.
+//! Data for CI: a [`CiReport`] of checks, metrics and the place of measurement, and a module for each output
+//! format. Formats compute no metrics.
 
 pub mod github;
 pub mod junit;
@@ -32,7 +32,6 @@ pub struct CiReport {
     pub headline: Option<String>,
     pub began: SystemTime,
     pub took: Duration,
-    /// Named facts about the run as a whole.
     pub facts: Vec<(&'static str, String)>,
     pub checks: Vec<Check>,
     pub cells: Vec<CellFigures>,
@@ -75,7 +74,7 @@ impl Check {
         }
     }
 
-    /// Severity: the larger, the worse.
+    /// Severity; higher is worse.
     pub fn severity(&self) -> u8 {
         match self.verdict {
             Verdict::Held => 0,
@@ -103,7 +102,7 @@ pub struct TrackedValue {
     pub over: Aggregate,
 }
 
-/// Metrics reported to CI: few enough to review, and each of interest if it changes.
+/// Metrics reported to CI: few enough to review.
 pub fn tracked() -> impl Iterator<Item = Figure> {
     const TIMES: [(Measure, u32); 5] = [
         (Measure::Wait, 50),
@@ -113,7 +112,7 @@ pub fn tracked() -> impl Iterator<Item = Figure> {
         (Measure::Uncontended, 50),
     ];
     let times = TIMES.map(|(measure, percent)| Figure::Latency(measure, Statistic::percent(percent)));
-    // Throughput comes first: together with the times, it shows how fast a lock is.
+    // Throughput comes first, because it is the main measure of speed.
     let (speed, others): (Vec<Figure>, Vec<Figure>) = figures::ALL
         .iter()
         .filter(|entry| entry.tracked)
@@ -123,8 +122,7 @@ pub fn tracked() -> impl Iterator<Item = Figure> {
 }
 
 impl CiReport {
-    /// The report of a stored run, with its gates. The gate on exclusion, which every run has, covers the run as a whole and is
-    /// strict if requested.
+    /// The report of a stored run, with its gates and the implicit gate on exclusion.
     pub fn of_run(stored: &StoredRun, report: &RunReport<'_>) -> Self {
         let RunReport { view, gated, headline, .. } = report;
         let run = &stored.run.run;
@@ -144,7 +142,7 @@ impl CiReport {
         }
     }
 
-    /// The report of a comparison, without the metrics of either side, which are in the reports of their own runs.
+    /// The report of a comparison. Metrics are in the reports of the compared runs.
     pub fn of_comparison(comparison: &Comparison) -> Self {
         let sides = [("base", &comparison.base), ("new", &comparison.new)];
         let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
@@ -218,8 +216,8 @@ impl CellFigures {
         cell_name(&self.strategy, self.contenders)
     }
 
-    /// Metrics for services that store numbers without remarks. Empty without a valid repetition or if the lock broke a promise;
-    /// lower bounds are left out.
+    /// Metrics for services that store plain numbers, so lower bounds are omitted. Empty without a valid
+    /// repetition or if the lock broke a promise.
     pub fn plain(&self) -> impl Iterator<Item = &TrackedValue> {
         let broken = matches!(self.verdict, Some(Verdict::Violated(_)));
         let tell = self.repetitions.sound > 0 && !broken;
@@ -244,7 +242,7 @@ fn clean(text: &str) -> String {
 
 const EVERY_TRIAL: &str = "every planned trial ran";
 
-/// Whether all planned trials ran. Cells without trials are reported nowhere else.
+/// Checks that all planned trials ran. No other check reports cells without trials.
 fn of_whole(stored: &StoredRun) -> Check {
     let run = &stored.run;
     let ran = format!("{} of {} ran", run.trials, counted(run.planned_trials, "trial", "trials"));
@@ -296,7 +294,7 @@ fn of_gate(gate: &Outcome, took: Duration) -> Check {
     Check::new(kind, &gate_title(gate), verdict, seen.collect(), took)
 }
 
-/// The verdict on a strategy's trials. A single contender has no other to exclude, so its check is only that it was measured.
+/// The verdict on a strategy's trials. For a single contender, checks only that it was measured.
 fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
     let unsound = || cell.all().filter_map(Trial::unsound).map(|why| clean(&why)).collect();
     let Repetitions { ran, sound } = figures.repetitions;

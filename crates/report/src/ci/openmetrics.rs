@@ -1,7 +1,8 @@
-//! OpenMetrics text for Prometheus and compatible readers: a file at the end of a run, or `/metrics` during one.
+//! OpenMetrics text for Prometheus and compatible readers: a file at the end of a run, or `/metrics` during a
+//! run.
 //!
-//! Names and units follow the specification: seconds instead of microseconds, units at the end of names, and `_total` at the end
-//! of counters.
+//! Names and units follow the specification: times in seconds, units at the end of names, and `_total` at the
+//! end of counters.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -51,8 +52,8 @@ fn families(document: &CiReport) -> Families {
     families
 }
 
-/// Turns OpenMetrics text into Prometheus' older text format. That format describes a counter by the name of its
-/// samples, with `_total`, and has neither units nor an end mark.
+/// Converts OpenMetrics text to Prometheus' older text format, which has neither units nor an end mark. A
+/// counter's metadata has the name of its samples, with `_total`.
 pub fn plain(text: &str) -> String {
     let counters: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
@@ -144,7 +145,7 @@ struct Families(Vec<MetricFamily>);
 #[derive(Debug)]
 struct MetricFamily {
     name: String,
-    /// Unit, which ends the name; empty if there is none.
+    /// Unit, appended to the name; may be empty.
     unit: &'static str,
     help: &'static str,
     is_counter: bool,
@@ -158,7 +159,8 @@ impl MetricFamily {
 }
 
 impl Families {
-    /// Facts as labels of a gauge with the value 1. Pushgateway and node_exporter reject OpenMetrics' own type for this.
+    /// Facts as labels of a gauge with the value 1. Pushgateway and node_exporter reject the info type of
+    /// OpenMetrics.
     fn run_info(&mut self, help: &'static str, labels: Labels) {
         self.gauge(("run_info", ""), help, labels, 1.0);
     }
@@ -260,7 +262,7 @@ struct SoFar {
 }
 
 impl Live {
-    /// A run of the scenario before its first trial.
+    /// A run before its first trial.
     pub fn new(scenario: &str, began: SystemTime, planned: usize) -> Self {
         Self { scenario: clean(scenario), began, planned, under_way: None, cells: BTreeMap::new() }
     }
@@ -291,7 +293,7 @@ impl Live {
         let key = (clean(&trial.spec.strategy.label), trial.spec.contenders);
         let so_far = self.cells.entry(key).or_default();
         *so_far.ended.entry(trial.judged.verdict.word()).or_default() += 1;
-        // A counter must not decrease, so reported acquisitions stay counted.
+        // Counters must not decrease, so acquisitions that were already reported stay counted.
         so_far.acquired += trial.whole.acquired().max(seen);
         so_far.violations += trial.violation_count;
         let readings = tracked().filter_map(|figure| Some((figure, trial.reading(figure).ok()?)));

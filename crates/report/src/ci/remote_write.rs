@@ -1,5 +1,5 @@
-//! The body of a request of Prometheus' remote-write protocol, version 1: a protobuf message in Snappy's block format. Both are written
-//! by hand, because the message has six fields and Snappy may leave data uncompressed.
+//! The body of a remote-write request of Prometheus, version 1: a protobuf message in Snappy's block format.
+//! Both are written by hand, because the message has six fields and Snappy permits uncompressed data.
 
 /// Headers of the request, besides its length.
 pub const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
@@ -8,11 +8,11 @@ pub const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encod
 /// A sample with its labels, which include `__name__`.
 pub type Series = (Vec<(String, String)>, f64);
 
-/// The body with one sample for each series, all at this time in milliseconds since 1970.
+/// The body with one sample per series, all at this time in milliseconds since 1970.
 pub fn body(all: Vec<Series>, at_ms: i64) -> Vec<u8> {
     let mut request = Vec::new();
     for (mut labels, value) in all {
-        // Readers reject labels in another order.
+        // Readers require sorted labels.
         labels.sort_unstable();
         let mut series = Vec::new();
         for (name, value) in &labels {

@@ -16,8 +16,8 @@ struct Metric {
     upper_value: f64,
 }
 
-/// Bencher Metric Format (version 0): the measures of each strategy and number of contenders, each with median and range. Metrics
-/// without a plain value are left out.
+/// Bencher Metric Format (version 0): the measures of each strategy and number of contenders, each with
+/// median and range. Metrics without a plain value are omitted.
 pub fn bencher(document: &CiReport) -> Result<String, String> {
     let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = document
         .cells
@@ -37,7 +37,8 @@ fn metric(TrackedValue { over, .. }: &TrackedValue) -> Metric {
     Metric { value: over.median, lower_value: low, upper_value: high }
 }
 
-/// The measure as a slug in Bencher's style, e.g. `wait-p99-us`. The name includes the unit, because the format has none.
+/// The measure as a slug in Bencher's style, e.g. `wait-p99-us`. The format has no units, so the slug
+/// includes the unit.
 fn measure(value: &TrackedValue) -> String {
     let unit = match value.figure.unit() {
         Unit::Micros => "-us",
@@ -54,7 +55,7 @@ pub const SMALLER: &str = "smaller-is-better.json";
 
 #[derive(Serialize)]
 struct Benchmark {
-    /// Strategy, contenders and metric; each name is one chart.
+    /// Strategy, contenders and metric; the action draws one chart per name.
     name: String,
     unit: &'static str,
     /// Median over the valid repetitions; always a number.
@@ -65,9 +66,8 @@ struct Benchmark {
     extra: String,
 }
 
-/// The two files of `github-action-benchmark`, which compares with the last commit and draws one chart per name. As the action
-/// requires, metrics where more is better come first and are separate. Metrics without a plain value are left out, because the
-/// action would read them as 0.
+/// The two files of `github-action-benchmark`: metrics where higher is better, and the others. Metrics
+/// without a plain value are omitted, because the action would read them as 0.
 pub fn benchmark_action(document: &CiReport) -> Result<[(&'static str, String); 2], String> {
     let file = |better| pretty(&benchmarks(document, better));
     Ok([(BIGGER, file(Better::Higher)?), (SMALLER, file(Better::Lower)?)])

@@ -1,9 +1,8 @@
-//! Conclusions of a run: locks that must not be used, the recommended lock for these settings, and the fastest, the fairest and
-//! the lightest on the ensemble.
+//! Conclusions of a run: locks that must not be used, the recommended lock, and the fastest, fairest and
+//! lightest.
 //!
-//! One rule decides: a strategy is better than another if the entire interval of their ratio, corrected for all pairs and all
-//! numbers of contenders, is beyond the margin. With too few repetitions for such an interval, no strategy is named. Invalid,
-//! partial and violated trials are not ranked.
+//! A strategy is better than another if the entire interval of their ratio is beyond the margin, corrected
+//! for all pairs and numbers of contenders. Invalid, partial and violated trials are not ranked.
 
 mod ranking;
 mod sentences;
@@ -16,25 +15,21 @@ use super::View;
 use super::document::Link;
 use ranking::Field;
 
-/// One conclusion of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conclusion {
-    /// Topic.
     pub topic: Topic,
-    /// Certainty.
     pub certainty: Certainty,
-    /// Number of contenders; null if it concerns the whole run.
+    /// Number of contenders; null if the conclusion is about the whole run.
     pub contenders: Option<usize>,
-    /// Strategies that it names first, such as the fastest one, or the one that must not be used. Several if the run
-    /// cannot distinguish them.
+    /// Main strategies, such as the fastest, or one that must not be used. Several if the run cannot
+    /// distinguish them.
     pub strategies: Vec<String>,
     /// The conclusion as a sentence.
     pub sentence: String,
-    /// Metrics that support it.
+    /// Part of the report on which the conclusion is based.
     pub evidence: Evidence,
 }
 
-/// Topic of a conclusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Topic {
@@ -42,7 +37,7 @@ pub enum Topic {
     MustNotBeUsed,
     /// Limits of the other conclusions.
     Limits,
-    /// Effect of faults on the lock.
+    /// Effects of a fault.
     Faults,
     /// The fastest strategy.
     Fastest,
@@ -54,7 +49,6 @@ pub enum Topic {
     Choice,
 }
 
-/// Certainty of a conclusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {

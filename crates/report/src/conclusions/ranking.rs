@@ -1,4 +1,5 @@
-//! Ranking of a run's strategies by speed, load on the ensemble and fairness, by the intervals of their ratios.
+//! Ranking of a run's strategies by speed, load on the ensemble and fairness, by the intervals of their
+//! ratios.
 
 use super::{Evidence, Topic};
 use crate::View;
@@ -18,7 +19,7 @@ pub(super) struct Aspect {
     /// The superlative for a single best strategy, and the adjective for several equal ones.
     pub words: (&'static str, &'static str),
     pub shown: fn(f64) -> String,
-    /// The text on a beaten strategy: its name, the multiple of the best strategy's value, and its own value.
+    /// Text on a beaten strategy: its name, its multiple of the best value, and its own value.
     pub beaten: fn(&str, &str, f64) -> String,
     reading: fn(&Trial) -> Option<Reading>,
 }
@@ -34,7 +35,7 @@ const THROUGHPUT: Aspect = Aspect {
     reading: |trial| figures::THROUGHPUT.of(trial).map(Reading::exact),
 };
 
-/// Time until all contenders have acquired, for a batch or a load that ends after a number of acquisitions.
+/// Time until all contenders have acquired, for a load that ends after a number of acquisitions.
 const TOTAL_TIME: Aspect = Aspect {
     evidence: Evidence::TotalTime,
     better: Better::Lower,
@@ -109,20 +110,21 @@ impl<'a> Field<'a> {
         self.ranked_at(contenders).find(|cell| self.view.label(cell) == label)
     }
 
-    /// The number of contenders that conclusions are about: the largest among those with the most comparable strategies.
+    /// The number of contenders for the main conclusions: the largest of those with the most comparable
+    /// strategies.
     pub fn focus(&self) -> usize {
         let most = |count: &usize| (self.ranked_at(*count).count().min(2), *count);
         self.view.contender_counts().into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    /// Rankings by every aspect and for every number of contenders with at least two strategies.
+    /// Rankings by every aspect and number of contenders with at least two strategies.
     pub fn standings(&self, limits: Limits) -> Vec<Standing> {
         let aspects = [self.speed, &LOAD, &FAIRNESS].into_iter();
         let counts = self.view.contender_counts();
         let each = aspects.flat_map(|aspect| counts.iter().map(move |count| (aspect, *count)));
         let each = each.map(|(aspect, count)| self.entries(aspect, count));
         let mut open: Vec<Standing> = each.filter(|standing| standing.entries.len() > 1).collect();
-        // All pairs of strategies count, because the best one is known only afterwards.
+        // The correction is for all pairs, because the best strategy is not known in advance.
         let family: usize = open.iter().map(|one| one.entries.len() * (one.entries.len() - 1) / 2).sum();
         for standing in &mut open {
             standing.conclude(limits, family);
@@ -139,7 +141,7 @@ impl<'a> Field<'a> {
         });
         let is_ranked = |label: &str| entries.iter().any(|entry| entry.label == label);
         let is_apart = |cell: &&Cell<'_>| {
-            // A lock of another system sends nothing to the ensemble.
+            // Locks of other systems send nothing to the ensemble.
             let is_zookeepers = cell.all().all(|trial| trial.spec.strategy.system.is_none());
             aspect.topic == Topic::Lightest && is_zookeepers && !is_ranked(self.view.label(cell))
         };
@@ -169,7 +171,7 @@ fn requests_and_notifications(trial: &Trial) -> Option<f64> {
     Some(requests + figures::NOTIFICATIONS_PER_ACQUISITION.of(trial)?)
 }
 
-/// Whether the cost model of a batch determines the numbers of requests and notifications, so that nothing is random.
+/// Whether the cost model determines the numbers of requests and notifications, so that nothing is random.
 fn is_determined(trial: &Trial) -> bool {
     let is_of = |what: Counted| what == Counted::Requests || what.is_event();
     let mut lines = trial.accounting.iter().filter(|line| is_of(line.what)).peekable();
@@ -183,7 +185,7 @@ fn is_determined(trial: &Trial) -> bool {
 /// A strategy with the readings of its valid repetitions.
 pub(super) struct Entry {
     pub label: String,
-    /// Readings by number of repetition.
+    /// Readings, each with the number of its repetition.
     readings: Vec<(u32, Reading)>,
     /// Whether the load determines the value, so that no test is needed.
     is_determined: bool,
@@ -216,9 +218,9 @@ pub(super) struct Standing {
     pub aspect: &'static Aspect,
     pub contenders: usize,
     pub entries: Vec<Entry>,
-    /// Strategies whose requests were not counted in each repetition, with their load if a separate trial counted it.
+    /// Strategies without counts in each repetition, and their load in a separate trial, if there was one.
     pub apart: Vec<(String, Option<f64>)>,
-    /// Number of repetitions of the strategy with the fewest.
+    /// Smallest number of repetitions of any strategy.
     pub repetitions: usize,
     /// Minimum number of repetitions for an interval with bounds.
     pub needed: Option<usize>,
@@ -226,7 +228,7 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Compares the best strategy with each other one. The correction is for `family` comparisons.
+    /// Compares the best strategy with each other one, corrected for `family` comparisons.
     fn conclude(&mut self, limits: Limits, family: usize) {
         let better = self.aspect.better;
         let (best, others) = self.entries.split_at_mut(1);
@@ -261,7 +263,7 @@ impl Standing {
         self.entries.iter().filter(|entry| !entry.is_beaten())
     }
 
-    /// Strategies that the best one is better than.
+    /// Strategies that the best one beats.
     pub fn beaten(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.is_beaten())
     }

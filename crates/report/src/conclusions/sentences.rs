@@ -11,8 +11,8 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Better;
 use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
 
-/// The recommendation, then the rankings: for the number of contenders in focus, and for each other number with a different
-/// answer.
+/// The recommendation, then the rankings for the number of contenders in focus, and for other numbers with
+/// different answers.
 pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
     let limits = Limits::default();
     let (standings, focus) = (field.standings(limits), field.focus());
@@ -24,7 +24,7 @@ pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
         let is_sure = matches!(one.certainty, Certainty::Shown | Certainty::Same);
         is_sure && !at_focus.iter().any(|said| said.topic == one.topic && said.strategies == one.strategies)
     });
-    // Too few repetitions are reported once.
+    // Too few repetitions are reported only once.
     let said = at_focus.into_iter().chain(others);
     choice.into_iter().chain(said.filter(|one| !is_open || one.certainty != Certainty::Unknown)).collect()
 }
@@ -77,7 +77,7 @@ fn too_few(of: &Standing) -> String {
     format!("{} {are} too few for an interval", counted(of.repetitions, "repetition", "repetitions"))
 }
 
-/// A beaten strategy as a multiple of the best, with its interval; the text follows the best strategy's value.
+/// A beaten strategy as a multiple of the best, with its interval, as text after the best strategy's value.
 fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     let ratio = entry.against.as_ref()?.ratio?;
     let is_inverted = of.aspect.better == Better::Lower;
@@ -91,8 +91,8 @@ fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     Some((of.aspect.beaten)(&entry.label, &format!("{}{interval}", number(times)), entry.median()))
 }
 
-/// The recommendation: the fastest lock that kept its promises, or the lightest of several equally fast ones. `None` if there is
-/// no choice.
+/// The fastest lock that kept its promises, or the lightest of several equally fast ones. `None` if fewer
+/// than two strategies can be compared.
 fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limits) -> Option<Conclusion> {
     let mut at_focus = standings.iter().filter(|one| one.contenders == focus);
     let speed = at_focus.clone().find(|one| one.aspect.topic == Topic::Fastest)?;
@@ -146,7 +146,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
 }
 
-/// The medians, and how to get an answer.
+/// Sentence on an inconclusive ranking: the medians, and how to get an answer.
 fn undecided(speed: &Standing, at: &str) -> String {
     let confirm = match speed.needed {
         Some(needed) => format!("run with --repetitions {needed}"),
@@ -160,8 +160,8 @@ fn undecided(speed: &Standing, at: &str) -> String {
     format!("No winner yet with {at}: {}; {confirm}.{range}", too_few(speed))
 }
 
-/// The lightest of these strategies and those that it does not beat; all of them if the lightest strategy is not among them.
-/// Counts of a separate trial can show that a lock is heavier, but not that it is equally light.
+/// The strategies of `fastest` that are not heavier than the lightest of the run; all if the lightest is not
+/// among them. Counts of a separate trial can show that a lock is heavier, but not that it is equally light.
 fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> {
     if !load.decidable || !fastest.contains(&load.best().label) {
         return fastest.to_vec();
@@ -175,7 +175,7 @@ fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> 
     fastest.iter().filter(|label| !is_heavier(label)).cloned().collect()
 }
 
-/// The statement that the chosen strategies put the least load on the ensemble, if their load was counted.
+/// Clause on the load of the chosen strategies, if it was counted.
 fn least_load(chosen: &[String], load: &Standing) -> String {
     let counted: Vec<&String> = chosen.iter().filter(|label| load.entry(label).is_some()).collect();
     let among = if counted.len() < chosen.len() { " of those counted" } else { "" };

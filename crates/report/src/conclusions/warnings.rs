@@ -1,4 +1,4 @@
-//! Warnings before any other conclusion: locks that broke a promise, limits of the other conclusions, and effects of faults.
+//! Warnings: locks that broke a promise, limits of the other conclusions, and effects of faults.
 
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::View;
@@ -105,7 +105,7 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
     others.into_iter().flatten().collect()
 }
 
-/// Maximum number of faults with a sentence; the table has all.
+/// Maximum number of faults with a sentence; the table lists all faults.
 const FAULTS_TOLD: usize = 3;
 
 /// A sentence on each fault, longest outage first.
@@ -131,8 +131,8 @@ pub(super) fn of_faults(view: &View<'_>) -> Vec<Conclusion> {
     told.into_iter().map(|(_, one)| one).take(FAULTS_TOLD).collect()
 }
 
-/// Longest time without an acquisition, in microseconds and as text, for each strategy with a visible effect. Shortest first; an
-/// endless outage is infinite.
+/// Longest outage of each strategy with a visible effect, in microseconds and as text. Shortest first; an
+/// outage without an end is infinite.
 fn gaps<'v>(view: &View<'_>, rows: impl Iterator<Item = &'v UnderFault<'v>>) -> Vec<(f64, String, String)> {
     let rows: Vec<&UnderFault<'_>> = rows.collect();
     let of = |strategy: usize| {
@@ -186,7 +186,7 @@ fn aftermath(view: &View<'_>, label: &str) -> String {
     let exclusion = trials.iter().map(|trial| trial.judged.exclusion.clone()).reduce(Verdict::and);
     let violations = match (sum(|trial| trial.violation_count), exclusion) {
         (0, _) if is_violated && !is_only_stuck => "exclusion violated".to_owned(),
-        // A stuck contender violates another promise.
+        // Stuck contenders violate a different promise.
         (0, _) if stuck > 0 => "no overlap seen".to_owned(),
         (0, Some(Verdict::Held)) => "no violation".to_owned(),
         (0, _) => "no violation seen".to_owned(),

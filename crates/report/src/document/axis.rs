@@ -19,7 +19,7 @@ enum Scale {
 enum Unit {
     Micros,
     Number,
-    /// Rarity 1/(1-p): one sample in that many.
+    /// Rarity 1/(1-p): one in this number of samples is larger.
     Rarity,
 }
 
@@ -68,12 +68,12 @@ impl Axis {
         Self::new(name, Unit::Number, Scale::Linear, (0.0, if high > 0.0 { high * 1.04 } else { 1.0 }))
     }
 
-    /// An axis of counts whose scale separates 0, 1 and the highest.
+    /// An axis of counts from 0, on a logarithmic scale.
     pub fn counts(name: &str, high: f64) -> Self {
         Self::new(name, Unit::Number, Scale::LogFromZero, (0.0, high.max(1.0) * 1.25))
     }
 
-    /// An axis of amounts from 0, or logarithmic if they span more than a factor of 20.
+    /// A linear axis of amounts from 0, or a logarithmic axis if they span more than a factor of 20.
     pub fn amounts(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let all: Vec<f64> = values.into_iter().collect();
         let (low, high) = ends(all.iter().copied().filter(|value| *value > 0.0));
@@ -107,7 +107,6 @@ impl Axis {
         Self { low: axis.high, high: axis.low, ..axis }
     }
 
-    /// Columns whose labels are all shown, however close.
     pub fn tiles(labels: &[String]) -> Self {
         Self { has_all_ticks: true, ..Self::columns("", labels) }
     }
@@ -123,7 +122,8 @@ impl Axis {
         Self { ticks: ticks.filter(|(at, _)| (self.low..=self.high).contains(at)).collect(), ..self }
     }
 
-    /// Ticks whose labels do not touch the next one's, if the axis has space for `most` labels of [`LABEL`] pixels.
+    /// Ticks without those whose labels would overlap, if the axis has space for `most` labels of [`LABEL`]
+    /// pixels.
     fn apart(&self, most: usize) -> Vec<f64> {
         let wide = |label: &str| (label.chars().count() as f64 * 8.0 + 10.0) / (LABEL as f64 * most as f64);
         let mut kept: Vec<&(f64, String)> = Vec::new();
@@ -175,7 +175,7 @@ impl Axis {
         self.scale == Scale::Linear
     }
 
-    /// Labels of about `most` ticks or fewer.
+    /// Labels of at most about `most` ticks.
     pub fn labels(&self, most: usize) -> Vec<String> {
         self.key_points(BoldPoints(most)).iter().map(|tick| self.format_ext(tick)).collect()
     }
@@ -261,7 +261,7 @@ fn steps(low: f64, high: f64, most: usize) -> Vec<f64> {
     if several.len() <= most { several } else { of_each(&[1.0]) }
 }
 
-/// The nearest steps outside this range.
+/// The nearest steps that enclose this range.
 fn around((low, high): (f64, f64)) -> (f64, f64) {
     let all = steps(low / 10.0, high * 10.0, usize::MAX);
     let below = all.iter().copied().rfind(|step| *step <= low * 1.0001).unwrap_or(low);

@@ -1,4 +1,4 @@
-//! Charts before they are drawn: their axes, and each series in the units of its metric. Pictures and pages draw the same chart.
+//! Charts as data: axes, and series in the units of their metrics. Pictures and pages draw the same charts.
 
 use super::Axis;
 use zklockbench_analysis::compare::ComparisonVerdict;
@@ -12,7 +12,6 @@ pub struct Mark {
     pub violated: bool,
 }
 
-/// A point: x and y.
 pub type PlotPoint = (f64, f64);
 
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +19,7 @@ pub struct Chart {
     /// Name of the chart's file, and its id on a page.
     pub id: String,
     pub title: String,
-    /// Contents and extremes in full sentences, for readers who can't see the chart.
+    /// Text alternative: contents and extremes in full sentences.
     pub said: String,
     /// Explanations and caveats, one paragraph each.
     pub caption: Vec<String>,
@@ -89,12 +88,12 @@ impl Curve {
         Self { look, label: label.into(), ..Self::default() }
     }
 
-    /// Adds a line through these points with a marker at each. A violation is crossed out only once, at the last point.
+    /// Adds a line with a marker at each point. Only the last marker shows a violation.
     pub fn through(self, line: Vec<PlotPoint>, mark: Mark) -> Self {
         Self { markers: Self::marked(line.iter().copied(), mark), line, ..self }
     }
 
-    /// Marks for these points; a cross appears only at the last.
+    /// Marks for these points. Only the last mark shows a violation.
     pub fn marked(places: impl IntoIterator<Item = PlotPoint>, mark: Mark) -> Vec<Marked> {
         let plain = Mark { violated: false, ..mark };
         let mut all: Vec<Marked> = places.into_iter().map(|at| (at, plain)).collect();
@@ -104,7 +103,7 @@ impl Curve {
         all
     }
 
-    /// Largest x at which one of these lines ends, but not below `least`.
+    /// Largest x at which a line ends, or `least` if that is larger.
     pub fn furthest<'a>(all: impl IntoIterator<Item = &'a Self>, least: f64) -> f64 {
         all.into_iter().filter_map(|curve| curve.line.last()).map(|end| end.0).fold(least, f64::max)
     }
@@ -178,7 +177,7 @@ impl Guide {
 /// Several small charts of one kind with the same series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panels {
-    /// Name of each look.
+    /// Legend of the series, by look.
     pub keys: Vec<String>,
     /// Panels with their headings.
     pub panels: Vec<(String, Lines)>,
@@ -198,7 +197,7 @@ impl Panels {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     pub axis: Axis,
-    /// Parts of a bar in their order; at most one if bars are not divided.
+    /// Parts of a bar, in order; at most one if bars are not divided.
     pub parts: Vec<PartName>,
     /// Reference values.
     pub guides: Vec<Guide>,
@@ -216,9 +215,8 @@ pub struct PartName {
 pub struct Bar {
     pub look: usize,
     pub label: String,
-    /// Parts that are not empty.
     pub parts: Vec<BarPart>,
-    /// Text beside the bar.
+    /// Text to the right of the bar.
     pub value: String,
     pub mark: Mark,
     /// Values of individual repetitions, and whether each is doubtful.
@@ -226,7 +224,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar without parts.
+    /// A bar with a single part.
     pub fn new(look: usize, label: impl Into<String>, length: f64, value: String) -> Self {
         let parts = vec![BarPart { of: 0, length, label: String::new() }];
         Self { look, label: label.into(), parts, value, mark: Mark::default(), dots: Vec::new() }
@@ -248,7 +246,7 @@ pub struct BarPart {
 /// Ratios with their intervals, one below the other on a shared axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratios {
-    /// Dividend and divisor.
+    /// Dividend and divisor of the ratios.
     pub of: &'static str,
     pub rows: Vec<RatioRow>,
 }
@@ -285,7 +283,7 @@ pub struct Tile {
     /// Lines of text on the tile.
     pub said: Vec<String>,
     pub shade: Shade,
-    /// Whether the row's metrics are those of invalid or partial trials.
+    /// Whether the row's metrics come from invalid or partial trials.
     pub doubtful: bool,
 }
 

@@ -1,6 +1,5 @@
-//! The document behind every renderer: typed values, tables, charts, notes and conclusions. Only renderers make strings. Until
-//! then, a duration is a duration and a verdict a verdict, so a terminal can colour it and a page can sort by it without parsing
-//! text.
+//! The document behind every renderer: typed values, tables, charts, notes and conclusions. Renderers convert
+//! values to text, so a terminal can colour verdicts and a page can sort by durations.
 
 mod axis;
 mod chart;
@@ -24,7 +23,7 @@ pub struct Document {
     /// The question or subject, shown below the title.
     pub about: String,
     pub verdict: Value,
-    /// The outcome with its number, which every renderer shows first.
+    /// The main outcome, which every renderer shows first.
     pub headline: Finding,
     pub comes_to: &'static str,
     /// Other findings, most important first.

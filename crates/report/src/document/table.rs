@@ -1,5 +1,5 @@
-//! Tables of typed values, made from rows. Each column has a heading, a function that reads its value from a row, and an
-//! explanation.
+//! Tables of typed values, made from rows. A column has a heading, an explanation and a function that reads
+//! its value.
 
 use super::Value;
 use crate::View;
@@ -12,7 +12,7 @@ pub struct Column {
     pub heading: &'static str,
     /// Whether the column contains numbers, which are aligned right.
     pub numbers: bool,
-    /// Order of omission if space is short: the largest first; 0 is never omitted.
+    /// Order of omission if space is short: highest first; 0 is never omitted.
     pub spare: u8,
 }
 
@@ -26,8 +26,7 @@ pub const fn words(heading: &'static str) -> Column {
 pub struct Table {
     pub caption: String,
     pub columns: Vec<Column>,
-    /// Number of columns on the left that identify a row. Repeated labels are left blank, and long ones are wrapped if space is
-    /// short.
+    /// Number of columns on the left that identify a row. Repeated labels are left blank.
     pub labels: usize,
     pub rows: Vec<Vec<Value>>,
     /// Explanations of columns by their headings, and of [`GAP`].
@@ -36,7 +35,7 @@ pub struct Table {
     note: String,
 }
 
-/// Sign of missing values.
+/// Placeholder for missing values.
 pub const GAP: &str = "-";
 
 impl Table {
@@ -77,7 +76,7 @@ impl Table {
         format!("{}{end} {}", explained.join("; "), self.note).trim().to_owned()
     }
 
-    /// Removes columns whose values are all missing or zero; the note lists the latter.
+    /// Removes columns whose values are all missing or zero. The note lists columns of zeros.
     pub fn lean(self) -> Self {
         let mut table = self.without_idle_columns();
         let zeros = table.remove_zeros();
@@ -111,8 +110,7 @@ impl Table {
         self.remove(&zeros)
     }
 
-    /// Removes the most dispensable column, preferring those without measurements, and returns its heading; `None` if all must
-    /// remain.
+    /// Removes the most dispensable column and returns its heading; `None` if all columns are required.
     pub fn remove_spare_column(&mut self) -> Option<&'static str> {
         let is_empty = |at: usize| self.rows.iter().all(|row| row[at].is_not_measured());
         let spare = (0..self.columns.len())
@@ -128,7 +126,7 @@ impl Table {
         Self { labels: 0, ..self }
     }
 
-    /// Removes columns by position, in rising order, and returns their headings.
+    /// Removes columns by ascending position, and returns their headings.
     fn remove(&mut self, columns: &[usize]) -> Vec<&'static str> {
         for row in &mut self.rows {
             columns.iter().rev().for_each(|at| drop(row.remove(*at)));
@@ -148,12 +146,12 @@ pub struct Columns<'c, R> {
 type Read<'c, R> = Box<dyn Fn(&R) -> Value + 'c>;
 
 impl<'c, R> Columns<'c, R> {
-    #[expect(clippy::new_without_default, reason = "a table without columns is no default")]
+    #[expect(clippy::new_without_default, reason = "a table needs columns")]
     pub fn new() -> Self {
         Self { columns: Vec::new(), explained: Vec::new() }
     }
 
-    /// Columns that name the strategy of a row's cell and its number of contenders.
+    /// Columns for the strategy and the number of contenders of a row's cell.
     pub fn of_cells<'v: 'c>(view: &'c View<'_>, cell: fn(&R) -> &'v Cell<'v>) -> Self
     where
         R: 'c,

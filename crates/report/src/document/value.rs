@@ -10,7 +10,7 @@ pub enum Value {
     /// A name or any other text without special meaning.
     Text(String),
     Count(u64),
-    /// An average number, whose unit is in the heading.
+    /// An average; its unit is in the heading.
     Amount(f64),
     /// Microseconds.
     Duration(f64),
@@ -20,7 +20,7 @@ pub enum Value {
     Multiple(f64),
     /// Minimum and maximum of several amounts.
     Range(f64, f64),
-    /// A part of a whole, or only the whole if they are equal.
+    /// A part of a whole; displayed as the whole if they are equal.
     OutOf {
         part: u64,
         whole: u64,
@@ -29,16 +29,16 @@ pub enum Value {
         word: String,
         tone: Tone,
     },
-    /// A lower bound, because something had not ended.
+    /// A lower bound, e.g. because a wait had not ended.
     AtLeast(Box<Value>),
     Between {
         middle: Box<Value>,
         low: Box<Value>,
         high: Box<Value>,
     },
-    /// The event did not happen, or the metric does not apply.
+    /// Not measured, or not applicable.
     NotMeasured,
-    /// The queue of an open load grew, so the value would only reflect the length of the trial.
+    /// The queue of an open load grew, so the value would depend on the length of the trial.
     Unstable,
 }
 
@@ -56,7 +56,7 @@ impl Value {
         Self::Verdict { word: word.into(), tone }
     }
 
-    /// A verdict, with its own word if the only violated promise is that every contender is served.
+    /// A verdict, with a special word if the only violation is that contenders were stuck.
     pub fn judged(verdict: &Verdict, is_only_stuck: bool) -> Self {
         Self::worded(verdict, ["held", violated_word(is_only_stuck), "unknown"])
     }
@@ -124,7 +124,7 @@ impl Value {
         }
     }
 
-    /// A number to sort by; `None` for text and other values without one.
+    /// A number to sort by; `None` for text.
     pub fn rank(&self) -> Option<f64> {
         match self {
             Self::Count(count) | Self::OutOf { part: count, .. } => Some(*count as f64),
@@ -140,7 +140,8 @@ impl Value {
     }
 }
 
-/// The plain word would contradict a table that counts no violations.
+/// Word for a violated verdict. Stuck contenders are distinguished, because they are not counted as
+/// violations.
 pub fn violated_word(is_only_stuck: bool) -> &'static str {
     if is_only_stuck { "VIOLATED (stuck)" } else { "VIOLATED" }
 }
@@ -165,7 +166,7 @@ impl From<ComparisonVerdict> for Value {
     }
 }
 
-/// A missing value is not measured.
+/// `None` becomes [`Value::NotMeasured`].
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::NotMeasured, Into::into)

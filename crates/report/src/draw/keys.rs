@@ -16,7 +16,7 @@ pub(super) enum Key {
     Part(usize),
 }
 
-/// Names of lines, from the one that ends at the top; or of parts of bars. Undivided bars have their names beside them.
+/// Names of lines, ordered by the height of the line's end, or of parts of bars.
 pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
     match kind {
         ChartKind::Lines(lines) => {
@@ -73,7 +73,7 @@ pub(super) fn with_keys<DB: DrawingBackend>(
     Ok(area)
 }
 
-/// Draws a line with its marker, or a piece of a bar, beside a key.
+/// Draws a key's sample: a line with its marker, or a piece of a bar.
 pub(super) fn draw_sample<DB: DrawingBackend>(
     area: &Area<DB>,
     key: Key,

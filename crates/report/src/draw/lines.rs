@@ -1,4 +1,4 @@
-//! Line charts with bands, guides, intervals, markers and dots; and panels of several small ones.
+//! Line charts with bands, guides, intervals, markers and dots; and panels of small line charts.
 
 use std::iter::once;
 
@@ -12,7 +12,8 @@ use super::style::{
 use super::{Area, Medium, PAGE_MARGIN, PAGE_WIDTH, Plot};
 use crate::document::{Axis, Curve, Guide, GuideCourse, LABEL, Lines, Mark, Panels, Weight};
 
-/// Height above a plot for the title of the y axis and labels of guides, and below it for labels and title of the x axis.
+/// Height above a plot for the title of the y axis and labels of guides, and below it for labels and title of
+/// the x axis.
 const ABOVE: u32 = 44;
 const BELOW: u32 = 46;
 const RIGHT: u32 = 20;
@@ -29,7 +30,6 @@ pub(super) struct Around {
     pub right: u32,
 }
 
-/// A plot with these axes.
 pub(super) fn axes<'a, DB: DrawingBackend>(
     area: &Area<DB>,
     x: &Axis,
@@ -96,7 +96,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         let shade = BAND.mix(0.12 + 0.2 * band.share);
         let (from, to) = ((band.from, y.low()), (band.to, y.high()));
         chart.draw_series([Rectangle::new([from, to], shade.filled())])?;
-        // The edge is drawn, too, so that even the shortest band is visible.
+        // The edge makes even the shortest band visible.
         chart.draw_series([PathElement::new([from, (band.from, to.1)], shade.stroke_width(4))])?;
     }
     draw_guides(&mut chart, &lines.guides, &lines.series, medium)?;
@@ -111,7 +111,7 @@ pub(super) fn draw<DB: DrawingBackend>(
     draw_markers(&mut chart, &lines.series)
 }
 
-/// Draws the surroundings of a line: intervals, repetitions, and measurements of predicted values.
+/// Draws the intervals, repetitions and measurements around a line.
 fn draw_around<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, curve: &Curve) -> DrawResult<(), DB> {
     let colour = colour(curve.look);
     let above = curve.shaded.iter().map(|ends| (ends.at, ends.high));
@@ -220,7 +220,7 @@ pub(super) fn draw_guides<DB: DrawingBackend>(
     write_above(chart, above)
 }
 
-/// Whether the lines are farther from that height at the left end than at the right.
+/// Whether the lines are farther from `height` at their left ends than at their right ends.
 fn has_room_left<DB: DrawingBackend>(chart: &Plot<'_, DB>, series: &[Curve], height: f64) -> bool {
     let away = |at: Option<&(f64, f64)>| {
         at.map_or(0, |at| (chart.backend_coord(at).1 - chart.backend_coord(&(at.0, height)).1).abs())
@@ -230,7 +230,7 @@ fn has_room_left<DB: DrawingBackend>(chart: &Plot<'_, DB>, series: &[Curve], hei
         >= nearest(&mut series.iter().map(|one| away(one.line.last())))
 }
 
-/// Writes labels above the plot, without those that would touch the previous one.
+/// Writes labels above the plot, and skips labels that would touch the previous label.
 fn write_above<DB: DrawingBackend>(
     chart: &mut Plot<'_, DB>,
     mut labels: Vec<(f64, &str)>,

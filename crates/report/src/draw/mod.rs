@@ -1,5 +1,5 @@
-//! Pictures of charts, drawn by plotters: SVG and PNG files with title, keys and caption; and SVG for a page, which adds these
-//! itself.
+//! Draws charts with plotters: complete SVG and PNG files, and SVG for pages, which add title, keys and
+//! caption.
 
 mod keys;
 mod lines;
@@ -27,9 +27,9 @@ use style::{
 /// Destination of a chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Medium<'a> {
-    /// Place of measurement, which files mention; `None` for a page.
+    /// Place of measurement; `None` for a page, which does not show it on charts.
     place: Option<&'a str>,
-    /// Whether dashed lines are drawn with gaps. SVG has an attribute for dashes instead.
+    /// Whether dashed lines are drawn with gaps instead of the SVG attribute for dashes.
     has_gaps: bool,
     /// Whether the y axis has its alternative scale.
     is_other_scale: bool,
@@ -61,7 +61,7 @@ pub fn svg(chart: &Chart, place: &str) -> Result<String, Error> {
     let medium = Medium { place: Some(place), has_gaps: false, is_other_scale: false };
     let (width, height) = size(chart, medium);
     let text = drawn(chart, medium, (width, height))?;
-    // The picture is shown at its size in pixels; the view box keeps the finer coordinates.
+    // The picture has its size in pixels, and the view box keeps the finer coordinates.
     let fine = format!(r#"width="{width}" height="{height}""#);
     Ok(text.replacen(&fine, &format!(r#"width="{}" height="{}""#, width / DENSITY, height / DENSITY), 1))
 }
@@ -100,7 +100,8 @@ fn drawn(chart: &Chart, medium: Medium<'_>, size: (u32, u32)) -> Result<String, 
     Ok(with_dashes(text))
 }
 
-/// Adds the SVG attribute to dashed lines. Lines of strategies are recognised by colour and width, guides by width.
+/// Adds the SVG attribute to dashed lines. Lines of strategies are recognised by colour and width, guides by
+/// width.
 fn with_dashes(mut text: String) -> String {
     let line = |look: usize| format!(r#"stroke="{}" stroke-width="{LINE_WIDTH}""#, hex(colour(look)));
     let looks = (0..64).map(|look| (line(look), dash(look)));
@@ -164,7 +165,7 @@ fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
     (units(width), units(height + around))
 }
 
-/// Lines of text below the title, and lines below the chart.
+/// Lines of text below the title and below the chart.
 fn around(chart: &Chart, place: &str, width: u32) -> [Vec<String>; 2] {
     let lines = |text: &String| wrap(text, SMALL, units(width - 2 * MARGIN));
     let headings = match &chart.kind {

@@ -1,4 +1,4 @@
-//! Charts of rows: bars with their values and repetitions, ratios with their intervals, and tiles of heat maps.
+//! Charts of rows: bars, ratios with their intervals, and tiles of heat maps.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -14,14 +14,14 @@ use crate::document::{Axis, Bar, Bars, Heat, RatioRow, Ratios, Shade, Tile};
 
 const BAR: u32 = 44;
 const RATIO: u32 = 28;
-/// Height of the labels and title of the axis, and of the labels of guides.
+/// Height of the axis labels, the axis title and the labels of guides.
 const AXIS: u32 = 74;
 /// Width of the text to the right of bars and ratios.
 const VALUE: u32 = 90;
 const VERDICT: u32 = 110;
 const LINE: u32 = 17;
 
-/// A y axis with these labels, and their width: at most `share` of `width`.
+/// A y axis with these labels, and the width of the labels, which is at most `share` of `width`.
 fn labelled<'a>(labels: impl Iterator<Item = &'a str>, width: u32, share: f64) -> (Axis, u32) {
     let most = (f64::from(width) * share) as u32;
     let labels: Vec<String> = labels.map(|label| shorten(label, MEDIUM, most)).collect();
@@ -149,7 +149,7 @@ fn draw_ratio<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, row: &RatioRow, at: 
     Ok(())
 }
 
-/// Width of a tile in pixels. Any verdict fits.
+/// Width of a tile in pixels, wide enough for any verdict.
 fn tile_width(heat: &Heat) -> u32 {
     let room = super::WIDTH.saturating_sub(heat_labels(heat) + 60);
     (room / heat.columns.len().max(1) as u32).clamp(84, 170)

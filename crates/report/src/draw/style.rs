@@ -1,8 +1,8 @@
 //! Colours, line styles, markers and the font of charts.
 //!
-//! Each strategy has a look: a unique combination of colour, dash pattern and marker. The colours are those of Okabe and Ito,
-//! which readers with any kind of colour blindness can distinguish; grey replaces their yellow, which is illegible on white. Each
-//! colour has only one meaning, so that a page can replace it with its own.
+//! Each strategy has a look: a unique combination of colour, dash pattern and marker. The colours are those
+//! of Okabe and Ito, which remain distinct with any colour blindness; grey replaces yellow, which is
+//! illegible on white. Each colour has only one meaning, so pages can replace it.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 pub const DENSITY: u32 = 2;
 pub const LARGE: f64 = 21.0;
 pub const MEDIUM: f64 = 14.0;
-/// Smallest text size. It is still 11.7 in a README that shows a chart 900 pixels wide.
+/// Smallest text size, which is still legible when a README shrinks the chart to 900 pixels.
 pub const SMALL: f64 = 13.0;
 
 pub const INK: RGBColor = RGBColor(51, 51, 51);
@@ -65,7 +65,7 @@ pub const fn units(pixels: u32) -> u32 {
 }
 
 pub fn colour(look: usize) -> RGBColor {
-    // Each look has a unique colour, even though the differences from the ninth on are invisible.
+    // Each look has a unique colour, but the differences beyond the eighth look are invisible.
     let round = u32::try_from(look / COLOURS.len()).unwrap_or(0);
     rgb(COLOURS[look % COLOURS.len()] ^ (round & 15))
 }
@@ -75,7 +75,7 @@ fn rgb(hex: u32) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// Index of the look among the colours of pages.
+/// Index of the look in the palette of pages.
 pub const fn page_colour(look: usize) -> usize {
     look % COLOURS.len()
 }
@@ -88,7 +88,7 @@ pub const fn dash(look: usize) -> (u32, u32) {
     DASHES[look % DASHES.len()]
 }
 
-/// Dash and gap lengths for plotters; only a dash if gaps are not drawn.
+/// Dash and gap lengths for plotters; a solid line if gaps are not drawn.
 pub const fn gaps(dash: (u32, u32), has_gaps: bool) -> (u32, u32) {
     if has_gaps { (units(dash.0), units(dash.1)) } else { (SOLID, 0) }
 }
@@ -102,7 +102,7 @@ pub fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// A readable text colour for this background, distinct from the colours of pages.
+/// A readable text colour for this background, distinct from the themed colours.
 pub fn ink_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let is_dark = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 1300;
     if is_dark { RGBColor(254, 254, 254) } else { RGBColor(20, 20, 20) }
@@ -161,7 +161,7 @@ pub fn shorten(text: &str, size: f64, width: u32) -> String {
     kept
 }
 
-/// Lines of about `width` units, based on the width of common letters.
+/// Wraps text at about `width` units, based on the width of common letters.
 pub fn wrap(text: &str, size: f64, width: u32) -> Vec<String> {
     let common = f64::from(text_width("the bar of a lock: 95 %", size)) / 23.0;
     let letters = (f64::from(width) / common / 1.05) as usize;
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_longer_time_is_darker_so_that_tiles_can_be_ranked_in_greyscale() {
+    fn heat_colours_darken_with_duration() {
         let lightness = |RGBColor(red, green, blue): RGBColor| {
             u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue)
         };

@@ -1,5 +1,5 @@
-//! The document as a single HTML file. It needs no network and no scripts, but a script adds values under the pointer and
-//! sortable tables. External text, such as a strategy's label, is always escaped.
+//! The document as a single HTML file without external resources. A script, which is optional, adds values
+//! under the pointer and sortable tables. External text, such as a label, is always escaped.
 
 mod svg;
 
@@ -14,11 +14,11 @@ use zklockbench_core::units::one_line;
 pub const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// The page of these documents. With several of them, `between` precedes the first.
+/// The page for these documents. If there are several, `between` precedes the first.
 pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
     let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);
-    // A chart may have two sides even if a document names no strategies.
+    // Charts may show two sides even if the document has no strategies.
     let looks = svg::style(most.max(2));
     let markup = html! {
         (DOCTYPE)
@@ -50,7 +50,7 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     markup.into_string()
 }
 
-/// External text without characters that reverse the order of others. Line breaks remain.
+/// External text with control characters escaped, except line breaks.
 fn text(words: &str) -> String {
     words.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
 }
@@ -106,7 +106,7 @@ fn finding(one: &Finding, document: &Document, id: &str) -> Markup {
     }
 }
 
-/// A verdict as a word with a sign, so that it is recognisable without its colour.
+/// A verdict as a word with a sign, so that it does not depend on colour.
 fn badge(value: &Value) -> Markup {
     match class_and_sign(value.tone()) {
         Some((class, sign)) => html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } },

@@ -1,4 +1,4 @@
-//! Embeds the SVG by plotters in a page, whose style replaces the drawn colours with its own.
+//! Embeds the SVG drawn by plotters in a page, whose style replaces the colours.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::text;
 use crate::document::{Chart, ChartKind, Curve, Lines, PlotPoint};
 use crate::draw::{self, DENSITY, THEMED, colour, hex, page_colour, page_svg, plot_area};
 
-/// Maximum number of positions; more cannot be pointed at.
+/// Maximum number of pointer positions.
 const POSITIONS: usize = 160;
 
 /// Style that maps drawn colours to the page's, for this number of strategies.
@@ -71,7 +71,7 @@ pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
     (markup, lines.map(|lines| values(lines, width)))
 }
 
-/// Values under the pointer by position: its coordinate, its name, and the value of each strategy.
+/// Values under the pointer, for each position: coordinate, name, and the value of each strategy.
 fn values(lines: &Lines, width: u32) -> String {
     let points = |series: &Curve| -> Vec<PlotPoint> {
         match lines.x.is_of_percentiles() {

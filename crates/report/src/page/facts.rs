@@ -30,7 +30,7 @@ pub(crate) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Va
         format!("{} of memory", gibibytes(host.memory_bytes)),
         system.trim().to_owned(),
     ];
-    // A host may hide some of these.
+    // Hosts may hide some of these facts.
     facts.push(fact(
         "Generator",
         host.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
@@ -38,7 +38,7 @@ pub(crate) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Va
     facts
 }
 
-/// When something was measured, and by which program.
+/// Time and program of a measurement.
 pub(crate) fn measured(at: SystemTime, version: &str, commit: Option<&str>) -> Block {
     let at = humantime::format_rfc3339_seconds(at).to_string();
     Block::Facts(vec![fact("Measured", at), program(version, commit)])
@@ -130,7 +130,8 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Growth of a counter over the valid trials, summed over all servers; `None` if a server lacks it.
+/// Growth of a counter over the valid trials, summed over all servers; `None` if a server has no such
+/// counter.
 fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
     let servers = cell.counting().flat_map(|trial| &trial.servers).filter(|server| !server.has_restarted());
     let all = servers.map(|server| Some(server.after.get(key)? - server.before.get(key)?));
@@ -225,7 +226,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Table {
 
 pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {
     let run = &source.stored.run;
-    // The scenario below already includes all overrides.
+    // The scenario text below already includes all overrides.
     let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
     let overrides = if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") };
     [

@@ -1,5 +1,4 @@
-//! The document of a run: its sections and contents; and parts of other documents. Strings are left to the renderers wherever
-//! possible.
+//! Builds the document of a run from its sections, and parts of other documents.
 
 mod facts;
 
@@ -71,12 +70,12 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     }
 }
 
-/// Whether a section has no chart, only reasons. The notes repeat the reasons that matter.
+/// Whether a section has only reasons for missing charts. The notes repeat those that matter.
 fn has_only_reasons(section: &Section) -> bool {
     section.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }))
 }
 
-/// The finding, without the colour of good news if a lock of the run is violated.
+/// The finding, without a positive tone if a lock of the run is violated.
 fn not_praised(finding: Finding, verdict: &Verdict) -> Finding {
     match (verdict, finding.tone) {
         (Verdict::Violated(_), Tone::Good) => Finding { tone: Tone::Plain, ..finding },
@@ -130,7 +129,7 @@ fn finding(one: &Conclusion) -> Finding {
     Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
-/// Main metrics of several runs: for each, its name and its [whole](Table::whole) table. The columns are the same in all.
+/// Main metrics of several runs, given the name and the [whole](Table::whole) table of each.
 pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
     let first = runs.first().filter(|_| runs.len() > 1)?.1.clone();
     let columns = [words("run")].into_iter().chain(first.columns).collect();
@@ -145,7 +144,7 @@ pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
     Some(section("runs", "The runs side by side", [table]))
 }
 
-/// A section with these blocks, without tables that have no rows.
+/// A section with these blocks, without empty tables.
 pub fn section<B: Into<Block>>(
     id: &'static str,
     title: &str,

@@ -1,4 +1,5 @@
-//! Tables of counts: requests by kind on the wire, and the client's counts beside the cost model and the servers.
+//! Tables of counts: requests by kind on the wire, and the client's counts next to the cost model and the
+//! servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,6 @@ pub(crate) struct CountedRow<'a> {
 }
 
 impl CountedRow<'_> {
-    /// Number per acquisition.
     fn each(&self, times: u64) -> Value {
         Value::Amount(times as f64 / self.counting.counted.acquired.max(1) as f64)
     }
@@ -31,7 +31,7 @@ impl CountedRow<'_> {
     }
 }
 
-/// One row for each of these, with a column for each kind of request that occurs.
+/// One row per strategy and number of contenders, with a column for each kind of request that occurs.
 pub(crate) fn by_kind(rows: &[CountedRow<'_>]) -> Table {
     let counts = || rows.iter().map(|row| &row.counting.counted);
     let has_sides = rows.iter().any(|row| row.side.is_some());
@@ -66,7 +66,7 @@ pub(crate) fn by_kind(rows: &[CountedRow<'_>]) -> Table {
         .noted(format!("Requests per acquisition: {HOW}; {}; watch: the read also sets one.", turns(rows)))
 }
 
-/// A sentence on which cycles were counted.
+/// Sentence on the cycles that were counted.
 fn turns(rows: &[CountedRow<'_>]) -> String {
     let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
     let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();

@@ -7,14 +7,14 @@ use zklockbench_analysis::gate::{Check, Outcome, overall};
 use zklockbench_core::units::{cell_name, harmless};
 use zklockbench_core::verdict::Verdict;
 
-/// Maximum width of the column of gates; observations of longer ones are not aligned.
+/// Maximum width of the column of gates; wider gates break the alignment.
 const GATE_WIDTH: usize = 60;
 
 /// Maximum number of printed gates that did not pass, without `--all`.
 const NOT_PASSED: usize = 3;
 
-/// The number of passed gates, and the gates that did not pass; every gate with `--all`. `None` if there is no gate except the
-/// one that every run has.
+/// The number of passed gates, and the gates that did not pass; with `--all`, every gate. `None` if there is
+/// only the implicit gate.
 pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     let of_scenario = worth_showing(outcomes)?;
     let not_passed = of_scenario.iter().filter(|outcome| outcome.verdict != Verdict::Held).take(NOT_PASSED);
@@ -53,7 +53,7 @@ pub(crate) fn gates_sentence(outcomes: &[Outcome]) -> String {
     format!("{count} of {} {worst}", outcomes.len())
 }
 
-/// One row for each observation; empty if there is no gate except the one that every run has.
+/// One row for each observation; empty if there is only the implicit gate.
 pub(crate) fn gates_table(outcomes: &[Outcome]) -> Table {
     let row = |outcome: &Outcome| {
         let mut lines = found(outcome);
@@ -112,7 +112,8 @@ pub(crate) fn gate_title(outcome: &Outcome) -> String {
     }
 }
 
-/// Observations: those of all cells that did not pass or, if all passed, that of the cell nearest to its limit.
+/// Observations: those of all cells that did not pass or, if all passed, that of the cell nearest to its
+/// limit.
 fn found(outcome: &Outcome) -> Vec<String> {
     let bad: Vec<String> =
         outcome.checks.iter().filter(|check| check.verdict != Verdict::Held).map(gate_check_told).collect();

@@ -1,5 +1,4 @@
-//! The tables of a run: each strategy with each number of contenders, holders whose session ended, drivers with the cost of
-//! communicating with them, requests by kind, and arrivals of open loads.
+//! The tables of a run: strategies, lost holds, drivers, requests by kind, and arrivals of open loads.
 
 use super::counts::{self, CountedRow};
 use super::{faults, metric_value};
@@ -79,7 +78,7 @@ fn metric<'c, 'v>(
     columns.metric(entry, move |cell| measured(cell, entry))
 }
 
-/// A metric of a cell over its repetitions.
+/// A metric of a cell over its repetitions, as a table value.
 fn measured(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
     let Some((measure, statistic)) = entry.latency else {
         return cell.figure(entry).map(|value| metric_value(entry, value)).into();
@@ -120,7 +119,7 @@ fn on_the_wire(view: &View<'_>) -> Option<String> {
     Some(format!("{} of drivers: {}.", listed(&headings), counts::HOW))
 }
 
-/// Explanations of the multiples' bases; empty if no floor was measured.
+/// Explanations of the floors on which multiples are based; empty if no floor was measured.
 fn floors(view: &View<'_>) -> (String, String) {
     let told = |what: &str, timing: Option<Timing>| {
         timing.map_or_else(String::new, |Timing { count, p50_us, .. }| {
@@ -138,7 +137,7 @@ fn floors(view: &View<'_>) -> (String, String) {
 }
 
 fn is_below_floor(view: &View<'_>) -> bool {
-    /// Values shown as 1 are not below it.
+    /// Values that are displayed as 1 do not count as below the floor.
     const BELOW_FLOOR: f64 = 0.995;
     let multiples = |cell| [view.handoff_over_floor(cell), view.uncontended_over_floor(cell)];
     view.cells.iter().flat_map(multiples).flatten().any(|multiple| multiple < BELOW_FLOOR)
@@ -154,13 +153,13 @@ fn repetitions(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
 }
 
-/// Number of contenders, and how many of them had a session if some had none.
+/// Number of contenders, and how many had a session if some had none.
 fn contenders(cell: &Cell<'_>) -> Value {
     let whole = cell.contenders as u64;
     Value::OutOf { part: cell.took_part().min(whole), whole }
 }
 
-/// Numbers of invalid and partial trials; the remarks have the reasons.
+/// Numbers of invalid and partial trials; remarks state the reasons.
 fn marks(cell: &Cell<'_>) -> Option<String> {
     let count = |marked: fn(&Trial) -> bool| cell.all().filter(|one| marked(one)).count();
     let marks = [

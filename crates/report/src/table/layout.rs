@@ -8,7 +8,7 @@ use comfy_table::{
 use crate::document::{Table, Tone, Value};
 use zklockbench_core::units::harmless;
 
-/// The only rule is below the headings, drawn in a character that every terminal and log supports.
+/// The only rule is below the headings, in a character that every terminal supports.
 const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +32,8 @@ impl Style {
     }
 }
 
-/// A paragraph wrapped at `width`. The first line starts with `begin`; the others are indented by as many spaces.
+/// A paragraph wrapped at `width`. The first line starts with `begin`; the others are indented by as many
+/// spaces.
 pub fn wrapped(text: &str, begin: &str, width: usize) -> String {
     let indent = " ".repeat(begin.len());
     let options = textwrap::Options::new(width).initial_indent(begin).subsequent_indent(&indent);
@@ -58,8 +59,8 @@ pub(super) fn drawn(grid: &Table, style: Style) -> Vec<String> {
     said
 }
 
-/// The table without columns that do not fit, and their headings. If the required columns do not fit, labels are wrapped between
-/// words or placed above their rows. If even that is too wide, each row becomes a line of text.
+/// The table without columns that do not fit, and their headings. If the required columns do not fit, labels
+/// are wrapped or placed above their rows, and finally each row becomes a line of text.
 pub(super) fn fitted(grid: &Table, style: Style) -> (String, Vec<&'static str>) {
     let Some(width) = style.width.map(usize::from) else { return (draw(grid, style, None), Vec::new()) };
     let (narrow, left_out) = without_spare_columns(grid.clone(), width);
@@ -103,7 +104,7 @@ fn below_labels(grid: &Table, drawn: &str) -> String {
     said.join("\n")
 }
 
-/// The labels of a row on one line, unless they equal those of the previous row. Numbers are followed by their heading.
+/// The labels of a row on one line, unless they equal those of the previous row.
 fn named_above(grid: &Table, labels: &[Value], last: &[Value]) -> Option<String> {
     let named = grid.columns.iter().zip(labels).map(|(column, value)| match column.numbers {
         true => format!("{} {}", value.shown(), column.heading),
@@ -225,7 +226,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// A list; `None` if it is empty.
+/// A Markdown list; `None` if there are no lines.
 pub(crate) fn bullets<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Option<String> {
     let lines: Vec<String> = lines.into_iter().map(|line| format!("- {}", escaped(line.as_ref()))).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))

@@ -15,7 +15,8 @@ pub(crate) struct Printed {
     pub tables: Vec<Table>,
     /// Pictures below the first table; only the first is printed without `--all`.
     pub pictures: Vec<String>,
-    /// Remarks, most important first. A prefix `!` marks a remark that names its kind; only one of each kind is printed.
+    /// Remarks, most important first. A prefix `!` marks a remark that begins with its kind; only the first
+    /// of each kind is printed.
     pub remarks: Vec<String>,
     /// Lines that are always printed: the basis of the outcome.
     pub basis: Vec<String>,
@@ -107,7 +108,7 @@ fn once_a_kind(remarks: &[String]) -> Vec<String> {
     kinds.into_iter().map(first).collect()
 }
 
-/// A line on the output that only `--all` prints: columns, tables, pictures and remarks; and on explanations.
+/// A line on the columns, tables, pictures and remarks that `--all` adds, and on `--explain`.
 fn hidden(counts: [usize; 4], can_explain: bool) -> Option<String> {
     const NOUNS: [[&str; 2]; 4] =
         [["column", "columns"], ["table", "tables"], ["picture", "pictures"], ["remark", "remarks"]];

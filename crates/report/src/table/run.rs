@@ -59,7 +59,7 @@ fn pictures(view: &View<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The outcome, with problems and unknowns coloured.
+/// The outcome, with coloured failures and unknown verdicts.
 fn first_line(headline: &Headline, style: Style) -> String {
     let text = wrapped(&one_line(&headline.text()), "", style.text_width());
     let Some((word, rest)) = headline.alarm.and_then(|word| Some((word, text.strip_prefix(word)?))) else {
@@ -79,7 +79,7 @@ fn unchecked(view: &View<'_>) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// The first line, the gates and tables, and the remarks; details for some readers are folded.
+/// The first line, the gates and tables, and the remarks, with some details folded.
 pub fn markdown(report: &RunReport<'_>) -> String {
     let view = report.view;
     let mut said = vec![format!("### {}", escaped(&report.headline.text()))];
@@ -105,7 +105,8 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     said.join("\n\n") + "\n"
 }
 
-/// The scenario and the verdict on its locks, with the reason: the first one of each violated lock, or that of the run.
+/// The scenario and the verdict on its locks, with the first reason of each violated lock or the run's
+/// reason.
 fn verdict_line(view: &View<'_>) -> String {
     let why = violated(view).or_else(|| view.judged.why.clone());
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
@@ -146,7 +147,8 @@ fn brief_basis(view: &View<'_>) -> Vec<String> {
     held.into_iter().chain([format!("{}.", capitalised(&measured))]).collect()
 }
 
-/// Evidence for a verdict of held, with a note on zombies (holders without a live session). `None` if there is no evidence.
+/// Evidence for a verdict of held, with a note on holders without a live session (zombies). `None` without
+/// evidence.
 fn evidence(view: &View<'_>) -> Option<String> {
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;
     let zombies: u64 = view.broken().map(|trial| trial.excused.zombies).sum();

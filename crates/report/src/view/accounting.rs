@@ -11,7 +11,7 @@ pub struct AccountingRow {
     pub strategy: String,
     pub contenders: usize,
     pub line: Accounting,
-    /// Whether the counts agree in each repetition; `None` if only one party counted.
+    /// Whether the counts agree in each repetition; `None` if there is only one count.
     pub agrees: Option<bool>,
 }
 
@@ -40,7 +40,8 @@ fn lines<'c>(cell: &'c Cell<'_>, what: Counted) -> impl Iterator<Item = &'c Acco
     cell.all().flat_map(|one| &one.accounting).filter(move |line| line.what == what)
 }
 
-/// Sums one line. If a repetition lacks a count, so does the sum, because a partial sum would look like a disagreement.
+/// Sums one line. If a repetition lacks a count, the sum is missing, too, because a partial sum would look
+/// like a disagreement.
 fn sum(cell: &Cell<'_>, what: Counted) -> Accounting {
     let total = |number: fn(&Accounting) -> Option<u64>| lines(cell, what).map(number).sum();
     Accounting {

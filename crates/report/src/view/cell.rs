@@ -1,5 +1,4 @@
-//! A cell: one strategy with one number of contenders, over all its repetitions. Provides its metrics for tables and charts, and
-//! its throughput over time in suitable steps.
+//! A cell: one strategy with one number of contenders, over all its repetitions, with its metrics.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,8 +12,8 @@ use zklockbench_stats::median;
 
 /// One strategy with one number of contenders.
 ///
-/// Metrics come from the valid trials. Without a valid trial, they come from all trials and [`Cell::is_sound`] is false, so that
-/// renderers mark the metrics.
+/// Metrics come from the valid trials. Without a valid trial, they come from all trials, and
+/// [`Cell::is_sound`] is false.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell<'a> {
     /// Position in [`super::View::strategies`].
@@ -111,8 +110,8 @@ impl Cell<'_> {
         self.all().any(|one| one.arrived.is_some())
     }
 
-    /// A percentile of a measure: its median over the counting trials, and a lower bound if it is one in any of them. `None`
-    /// without samples, and for waits if the queue grew, because they would only reflect the length of the trial.
+    /// A percentile of a measure: the median over the counting trials. A lower bound if it is a lower bound
+    /// in any trial. `None` without samples, and for waits if the queue grew.
     pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
         if measure.is_of_the_queue() && self.is_unstable() {
             return None;
@@ -135,8 +134,8 @@ impl Cell<'_> {
         Survival::of_pooled(measure, |part| self.samples(part).collect())
     }
 
-    /// Delays from a release to its notifications, by class of ranks: medians over the counting trials, and the total number of
-    /// notifications. Empty if none was recorded.
+    /// Delays from a release to its notifications by class of ranks: medians over the counting trials. Empty
+    /// if nothing was recorded.
     pub fn herd(&self) -> Vec<Woken> {
         let mut classes: BTreeMap<u32, Vec<&Woken>> = BTreeMap::new();
         for woken in self.counting().flat_map(|one| one.herd.iter().flatten()) {
@@ -155,8 +154,8 @@ impl Cell<'_> {
         classes.into_values().map(pooled).collect()
     }
 
-    /// Requests per acquisition by kind, from the trial with the median total, so that the kinds add up to the median in the
-    /// table. With an even number of trials, the average of the middle two.
+    /// Requests per acquisition by kind, from the trial with the median total, so that the kinds add up to
+    /// the total in the table. With an even number of trials, the average of the middle two.
     pub fn requests(&self) -> Vec<(RequestKind, f64)> {
         let mut counting: Vec<(f64, &Trial)> =
             self.counting().filter_map(|one| Some((REQUESTS_PER_ACQUISITION.of(one)?, one))).collect();
@@ -172,7 +171,8 @@ impl Cell<'_> {
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
     }
 
-    /// Throughput over time, in steps long enough for some acquisitions each; `None` if that leaves fewer than two steps.
+    /// Throughput over time, in steps that each contain some acquisitions; `None` if there are fewer than two
+    /// steps.
     pub fn over_time(&self) -> Option<RateOverTime> {
         RateOverTime::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
     }
@@ -181,13 +181,12 @@ impl Cell<'_> {
         self.counting().find_map(Trial::on_the_wire)
     }
 
-    /// Verdict over all trials. Invalid and partial trials make it unknown. A single contender has no other to exclude, so it has
-    /// no verdict.
+    /// Verdict over all trials; unknown with invalid or partial trials. A single contender has no verdict.
     pub fn verdict(&self) -> Option<Verdict> {
         verdict(self.all(), self.contenders)
     }
 
-    /// The verdict as a value, with its own word for a lock that only left contenders stuck.
+    /// The verdict as a value, with a special word if contenders were only stuck.
     pub fn judged(&self) -> Option<Value> {
         self.verdict().map(|verdict| Value::judged(&verdict, self.is_only_stuck()))
     }
@@ -197,7 +196,7 @@ impl Cell<'_> {
         self.all().any(Trial::is_violated)
     }
 
-    /// Whether the only broken promise, in any trial, is that every contender is served.
+    /// Whether the only violation in any trial is that contenders were stuck.
     pub fn is_only_stuck(&self) -> bool {
         let mut violated = self.all().filter(|one| one.is_violated()).peekable();
         violated.peek().is_some() && violated.all(|one| one.judged.is_only_stuck())
@@ -208,7 +207,7 @@ impl Cell<'_> {
         self.all().find(|one| one.is_violated())?.judged.why.clone()
     }
 
-    /// Number of contenders that took part, in the trial with the fewest.
+    /// Smallest number of contenders that took part in any trial.
     pub fn took_part(&self) -> u64 {
         self.all().map(Trial::took_part).min().unwrap_or(0)
     }
@@ -275,11 +274,11 @@ impl Bins {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateOverTime {
     pub bin_us: u64,
-    /// Acquisitions per second in each bin: the median over the counting repetitions that lasted that long.
+    /// Acquisitions per second in each bin: the median over counting repetitions of at least that length.
     pub per_second: Vec<f64>,
 }
 
-/// Minimum average number of acquisitions per bin; with fewer, the line jumps between none and one.
+/// Minimum mean number of acquisitions per bin, to avoid a line that jumps between 0 and 1.
 const PER_BIN: f64 = 8.0;
 /// Maximum number of distinguishable bins.
 const BINS_AT_MOST: u64 = 150;
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_covers_several_seconds_at_less_than_one_acquisition_per_second() {
+    fn steps_last_several_seconds_when_acquisitions_are_rare() {
         // Given a minute with an acquisition in every other second
         let course = course(1_000_000, (0..60).map(|at| at % 2).collect()).unwrap();
         assert_eq!(course.bin_us, 20_000_000);
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_lock_has_steps_that_show_an_outage_of_half_a_second() {
+    fn steps_of_a_fast_lock_show_an_outage_of_half_a_second() {
         // Given three seconds at 400 per second, in slots of 25 ms, with an outage of half a second
         let acquired = (0..120).map(|slot| if (40..60).contains(&slot) { 0 } else { 10 }).collect();
         let course = course(25_000, acquired).unwrap();

@@ -1,7 +1,7 @@
 //! Effects of each fault on each lock: the rows behind the table and the heat map.
 //!
-//! A trial may have several faults. Times without an acquisition are known for each fault and listed under its label. Everything
-//! else is known only for a trial as a whole and listed under all its faults together.
+//! A trial may have several faults. Outages are known for each fault and listed under its label. Other
+//! effects are known only for a whole trial, and listed under all its faults together.
 
 use super::cell::verdict;
 use super::{Cell, View};
@@ -10,7 +10,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{FaultRecord, Trial};
 use zklockbench_stats::median;
 
-/// One label, or several of the same trial.
+/// The label of a fault, or several labels of the same trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultSet {
     /// Labels in the run's order.
@@ -20,7 +20,7 @@ pub struct FaultSet {
 }
 
 impl FaultSet {
-    /// Name in outputs. A set of more than two labels is not spelled out if it has all labels of the run.
+    /// Name in outputs. A set of all labels of the run is abbreviated if there are more than two.
     pub fn name(&self) -> String {
         match self.labels.len() {
             many @ 3.. if self.all => format!("all {many} together"),
@@ -47,7 +47,7 @@ impl View<'_> {
         self.broken().next().is_some()
     }
 
-    /// Each label on its own, then the combinations in trials with several.
+    /// Each label alone, then the combinations that occurred in trials with several faults.
     pub fn fault_sets(&self) -> Vec<FaultSet> {
         let faults = self.broken().flat_map(|trial| &trial.faults);
         let labels = distinct(faults.map(|fault| fault.label.as_str()));
@@ -83,12 +83,12 @@ pub struct UnderFault<'a> {
     pub cell: &'a Cell<'a>,
     /// Position in [`View::fault_sets`].
     pub set: usize,
-    /// The faults of all repetitions; empty for several together.
+    /// Occurrences in all repetitions; empty for several faults together.
     pub fired: Vec<&'a FaultRecord>,
-    /// Proved ones of the counting repetitions. Times come from these, because the effects of an unproved fault cannot be
-    /// attributed to it.
+    /// Proved occurrences in counting repetitions. Times come from these, because an unproved fault may not
+    /// have caused anything.
     seen: Vec<&'a FaultRecord>,
-    /// Trials with exactly these faults, including invalid and partial ones, so that no problem is hidden.
+    /// Trials with exactly these faults, including invalid and partial ones.
     pub trials: Vec<&'a Trial>,
 }
 
@@ -113,34 +113,34 @@ impl<'a> UnderFault<'a> {
         (!fired.is_empty() || !trials.is_empty()).then_some(Self { cell, set, fired, seen, trials })
     }
 
-    /// The longest of the faults' times.
+    /// The longest of these times over the proved occurrences.
     pub fn longest(&self, time: fn(&FaultRecord) -> Option<u64>) -> Option<u64> {
         self.seen.iter().filter_map(|fault| time(fault)).max()
     }
 
-    /// Sum over the trials.
+    /// Sum over the trials; `None` without trials.
     pub fn sum(&self, count: fn(&Trial) -> u64) -> Option<u64> {
         (!self.trials.is_empty()).then(|| self.trials.iter().map(|trial| count(trial)).sum())
     }
 
-    /// Acquisitions before the ensemble deleted the previous holder's node, by the servers' clock or by transactions, whichever
-    /// reveals more; and all that were compared.
+    /// Acquisitions before the ensemble deleted the previous holder's node, and all that were checked. Uses
+    /// the servers' clock or transactions, whichever finds more.
     pub fn order(&self) -> Option<(u64, u64)> {
         let each = self.trials.iter().filter_map(|trial| trial.ensemble_order.as_ref());
         let each = each.map(|order| (order.overlaps.max(order.too_early), order.checked));
         each.reduce(|(early, all), (more, others)| (early + more, all + others))
     }
 
-    /// Median and longest time from a fault's effect to the next acquisition, in microseconds; infinite if there was none, `None`
-    /// if no effect was seen.
+    /// Median and longest time from a fault's effect to the next acquisition, in microseconds; infinite
+    /// without a next acquisition. `None` if no effect was seen.
     pub fn recovery(&self) -> Option<(f64, f64)> {
         let time = |fault: &&FaultRecord| fault.recovered_us.map_or(f64::INFINITY, |us| us as f64);
         let times: Vec<f64> = self.seen.iter().map(time).collect();
         Some((median(&times)?, times.into_iter().reduce(f64::max)?))
     }
 
-    /// The longest gap between acquisitions around a fault, in microseconds and as text: infinite if it did not end, 0 if all
-    /// were too short to record. `None` if no effect of the fault was seen.
+    /// The longest gap between acquisitions around a fault, in microseconds and as text. Infinite if the gap
+    /// did not end, 0 if gaps were too short to record. `None` if no effect was seen.
     pub fn gap(&self) -> Option<(f64, String)> {
         let (_, longest) = self.recovery()?;
         Some(match self.longest(|fault| fault.longest_gap_us) {
@@ -179,13 +179,14 @@ impl<'a> UnderFault<'a> {
     }
 }
 
-/// Resolution in microseconds: shorter times are not distinguished.
+/// Resolution of recorded times, in microseconds.
 pub const SHORTEST_US: f64 = 5_000.0;
 
-/// Text for times below the resolution: trials with faults record gaps of 5 ms and more.
+/// Text for times below the resolution.
 const SHORT: &str = "< 5 ms";
 
-/// Text for a recovery time in microseconds: 0 if there was no recorded gap, infinite if the lock was not acquired again.
+/// Text for a recovery time in microseconds: 0 if there was no recorded gap, infinite if the lock was not
+/// acquired again.
 pub fn recovery_word(us: f64) -> String {
     match us {
         us if us.is_infinite() => "never".to_owned(),

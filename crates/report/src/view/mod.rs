@@ -1,4 +1,4 @@
-//! The view model behind every renderer: the contents of table rows and chart points, before drawing.
+//! The view model behind every renderer: the contents of tables and charts, before drawing.
 //!
 //! Renderers compute no metrics themselves, so tables and charts cannot disagree.
 
@@ -20,7 +20,7 @@ use zklockbench_record::{Floor, Judged, Timeline, Trial};
 #[derive(Debug, Clone, PartialEq)]
 pub struct View<'a> {
     pub title: String,
-    /// Question that the scenario asks; `None` if it has none.
+    /// The scenario's question; `None` if it has no question.
     pub question: Option<String>,
     /// Place of measurement: sentences without a full stop, most important first.
     pub place: Vec<String>,
@@ -30,13 +30,13 @@ pub struct View<'a> {
     pub cells: Vec<Cell<'a>>,
     /// Floor for handoffs and uncontended acquires; `None` if it was not measured.
     pub floor: Option<Floor>,
-    /// Number of trials that ran before the run was interrupted or ended early, as a sentence without a full stop; `None` if the
-    /// run is complete.
+    /// Number of trials before the run was interrupted or ended early, as a sentence without a full stop.
+    /// `None` if the run is complete.
     pub unfinished: Option<String>,
     /// Remarks on the run as a whole, e.g. that it ended early.
     pub remarks: Vec<String>,
     pub judged: Judged,
-    /// Evidence for the verdict, as a sentence without a full stop; `None` if the verdict is not held or there is no evidence.
+    /// Evidence for the verdict, as a sentence without a full stop; `None` unless the verdict is held.
     pub evidence: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> View<'a> {
         self.cells.iter().filter(move |cell| cell.strategy == strategy)
     }
 
-    /// Violations of one strategy whose course was recorded, with their trials.
+    /// Recorded timelines of one strategy's violations, with their trials.
     pub fn timelines_of(&self, strategy: usize) -> impl Iterator<Item = (&Trial, &Timeline)> {
         let trials = self.cells_of(strategy).flat_map(Cell::all);
         trials.flat_map(|trial| trial.timelines().map(move |timeline| (trial, timeline)))

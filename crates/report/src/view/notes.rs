@@ -17,8 +17,8 @@ const REASONS_TOLD: usize = 3;
 type Remark = fn(&Cell<'_>) -> Option<String>;
 
 impl View<'_> {
-    /// One line for each mark: the run's own remarks, violations, invalid and partial trials, leftovers of faults, and
-    /// disagreements between client, cost model and servers.
+    /// Remarks: the run's own, violations, invalid and partial trials, leftovers of faults, and disagreements
+    /// in counts.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks.clone();
         notes.extend(self.marks());
@@ -28,8 +28,8 @@ impl View<'_> {
         notes
     }
 
-    /// A few lines for each cell with a violation, then one line with the reason for each trial that is invalid or partial, had
-    /// an outage, or left contenders unserved.
+    /// Lines on each violated cell, and on each trial that is invalid or partial, had an outage, or left
+    /// contenders unserved.
     fn marks(&self) -> Vec<String> {
         let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
         let doubts = self.cells.iter().flat_map(Cell::all).flat_map(doubts_of);
@@ -81,7 +81,7 @@ impl View<'_> {
         .collect()
     }
 
-    /// Requests that could not be counted on the wire, or whose counts differ from the client's.
+    /// Requests without counts on the wire, or with counts that differ from the client's.
     fn notes_on_the_wire(&self, cell: &Cell<'_>) -> Vec<String> {
         let name = self.name(cell);
         let Some(counting) = cell.on_the_wire() else {
@@ -105,7 +105,7 @@ impl View<'_> {
     }
 }
 
-/// Reasons to doubt a trial, and what it left unserved.
+/// Reasons to doubt the results of a trial, such as outages and errors.
 fn doubts_of(trial: &Trial) -> Vec<String> {
     let of = trial.repetition();
     let stood = trial.standstill.as_ref().map(|stood| {
@@ -121,7 +121,7 @@ fn doubts_of(trial: &Trial) -> Vec<String> {
         let samples = counted(saturated, "sample counts", "samples count");
         format!("{samples} as {}, but took longer", format_micros(HIGHEST_US))
     });
-    // Failed requests are expected in trials with faults.
+    // Errors are expected in trials with faults.
     let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
     let elections = trial.unexplained_elections();
     let elections = elections.map(|one| ("election", Some(told(one, trial.measured_us))));
@@ -147,7 +147,7 @@ fn notes_on_faults(trial: &Trial) -> Vec<String> {
     notes
 }
 
-/// Unserved waits of a cell, if they are long. A few waits are in progress whenever a phase ends.
+/// Unserved waits of a cell, if there are many. A few waits are in progress whenever a phase ends.
 fn unserved(cell: &Cell<'_>) -> Option<String> {
     let (unserved, timed_out) = (cell.sum(Trial::unserved), cell.sum(Trial::timed_out));
     let acquired = cell.sum(|one| one.measured.acquired());
@@ -182,7 +182,7 @@ fn nodes_left(cell: &Cell<'_>) -> Option<String> {
     })
 }
 
-/// Acquires and releases of a cell that outlived the acquire timeout, with the longest overrun of each.
+/// Acquires and releases that exceeded the acquire timeout, with the longest excess of each.
 fn overran(cell: &Cell<'_>) -> Option<String> {
     let timeout = cell.all().find_map(|one| one.spec.acquire_timeout)?;
     let told = |entry: &FigureEntry, measure, one: &str, many: &str| {
@@ -197,7 +197,7 @@ fn overran(cell: &Cell<'_>) -> Option<String> {
     (!all.is_empty()).then(|| format!("the timeout of {timeout} was exceeded by {}", all.join(" and ")))
 }
 
-/// Nodes left in the trials of a cell, with the first ones.
+/// Nodes left in the trials of a cell, with examples.
 fn orphans(cell: &Cell<'_>) -> Option<String> {
     let left: u64 = cell.sum(|trial| trial.orphans.unwrap_or(0));
     let first = cell.all().find(|trial| trial.orphans.is_some_and(|left| left > 0))?;
@@ -250,7 +250,7 @@ fn in_use(trial: &Trial) -> String {
     told.join(", ")
 }
 
-/// The elected leader and the time of the election, whatever its cause.
+/// Sentence on an election and its time.
 fn told(election: &Election, measured_us: u64) -> String {
     let Election { leader, seen_us, .. } = election;
     let when = match u64::try_from(*seen_us) {

@@ -49,7 +49,7 @@ fn question(scenario: &str) -> Option<String> {
     described.get("description")?.as_str().map(str::to_owned)
 }
 
-/// Evidence for the verdict, from the trial with the least.
+/// Evidence for the verdict, from the trial with the least evidence.
 fn evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
@@ -88,7 +88,7 @@ fn remarks(stored: &StoredRun) -> Vec<String> {
         .collect()
 }
 
-/// Session timeouts that servers, or clients of drivers, set differently from the requested one.
+/// Remarks on granted session timeouts that differ from the requested timeout.
 fn granted(trials: &[Trial]) -> Vec<String> {
     let differing = trials.iter().filter_map(|trial| Some((trial.granted_otherwise()?, trial)));
     let told = |((asked, granted), trials): ((u64, u64), Vec<&Trial>)| {
@@ -103,7 +103,7 @@ fn granted(trials: &[Trial]) -> Vec<String> {
     grouped(differing).into_iter().map(told).collect()
 }
 
-/// The run's workers and hosts, and handoffs that could not be timed by a single clock.
+/// Sentence on the run's workers and hosts, and on handoffs between workers, which no single clock can time.
 fn of_workers(stored: &StoredRun) -> Option<String> {
     let workers = stored.run.workers.as_ref().filter(|workers| workers.of > 1)?;
     if workers.is_part() {
@@ -140,7 +140,8 @@ fn no_floor(floor: &Floor) -> Option<String> {
 /// Share of a generator thread's time above which the generator may have limited the throughput.
 const BUSY: f64 = 0.9;
 
-/// Trials whose throughput the generator may have limited. Open loads offer a rate, and a missed rate has a separate remark.
+/// Trials whose throughput the generator may have limited. Open loads are skipped, because a missed rate has
+/// a separate remark.
 fn busy_generator(stored: &StoredRun) -> Vec<String> {
     let threads = stored.run.generator_threads.max(1) as f64;
     let told = |trial: &Trial| {
@@ -153,7 +154,7 @@ fn busy_generator(stored: &StoredRun) -> Vec<String> {
     stored.trials.iter().filter_map(told).collect()
 }
 
-/// Trials that the generator spoiled and that were rerun.
+/// Trials that were rerun, because the generator spoiled their measurements.
 fn made_again(replaced: &[Trial]) -> Vec<String> {
     let why = |trial: &Trial| trial.health.invalid.clone().unwrap_or_default();
     let told = |trial: &Trial| format!("rerun: {}: {}", trial.repetition(), why(trial));
@@ -269,7 +270,7 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
     format!("{} ensemble, {servers}{version}", ensemble.kind)
 }
 
-/// The number from a server's version such as `3.9.4-abc, built on …`, without commit and build date.
+/// The version number of a server's version such as `3.9.4-abc, built on …`.
 fn short(version: &str) -> &str {
     version.split(['-', ',', ' ']).next().unwrap_or(version)
 }

@@ -1,4 +1,4 @@
-//! Reads a history: its header, then one event after another; and single lines by their position.
+//! Reads a history: its header, its events one by one, and single lines by their position.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -14,12 +14,12 @@ use zklockbench_record::history::{Event, Header, LinePosition};
 
 const CHUNK: usize = 256 << 10;
 
-/// A reader of a history, which keeps one line at a time.
+/// Reads a history, with one line in memory at a time.
 #[derive(Debug)]
 pub struct HistoryReader {
     path: PathBuf,
     input: BufReader<File>,
-    /// The current line, with its end unless the file ends before it.
+    /// The current line, including its line end if there is one.
     line: Vec<u8>,
     next: LinePosition,
     header: Header,
@@ -43,7 +43,7 @@ impl HistoryReader {
         Self::open_as(path, path)
     }
 
-    /// Opens a file under a different name for messages.
+    /// Opens `file`, which messages call `path`.
     pub fn open_as(file: &Path, path: &Path) -> Result<Self, Error> {
         let file = File::open(file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
@@ -63,7 +63,7 @@ impl HistoryReader {
         &self.header
     }
 
-    /// The next event; `None` after the last one, and at a last line that was cut off.
+    /// The next event; `None` at the end, or at a truncated last line.
     pub fn next_event(&mut self) -> Result<Option<Numbered<'_>>, Error> {
         let Some(place) = self.next_line()? else { return Ok(None) };
         match serde_json::from_slice(self.line.trim_ascii_end()) {
@@ -97,7 +97,7 @@ impl HistoryReader {
         }
     }
 
-    /// Number of the last line, if it is cut off because the writer was killed.
+    /// Number of the last line if it is truncated, because the writer was killed.
     pub fn cut_off_at(&self) -> Option<u64> {
         self.cut
     }

@@ -1,7 +1,8 @@
-//! JSON of a history's lines. Phases, states and modes are the lower-case names of `Step`, `SessionState` and `Mode`, so renaming
-//! one of these changes the format. Everything else is independent of the suite's types.
+//! JSON of a history's lines. Phases, states and modes are the lower-case names of `Step`, `SessionState` and
+//! `Mode`, so renaming a variant changes the format.
 //!
-//! Readers ignore unknown fields. Unknown operations are errors, because a history without them would have a different meaning.
+//! Readers ignore unknown fields. They reject unknown operations, which would change the meaning of the
+//! history.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -195,7 +196,7 @@ impl EventLine<'_> {
                 deleted_zxid: self.deleted_zxid,
                 there_zxid: self.there_zxid,
             }),
-            // A resource that records the history itself writes one line for each write.
+            // A resource that records the history itself writes a line for each write.
             OpWord::Session | OpWord::Trace | OpWord::Write => What::Write(Write {
                 lock,
                 step: self.phase.unwrap_or(Step::Ok),

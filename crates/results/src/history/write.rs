@@ -18,8 +18,9 @@ const KEPT_BACK_US: u64 = 1_000_000;
 
 /// A writer of a history with the events of one clock.
 ///
-/// Threads stamp events before passing them on, so events arrive slightly out of order; the file has them in order. The header
-/// declares the history incomplete until [`HistoryWriter::finish`]. Dropping the writer earlier keeps the events so far.
+/// Threads stamp events before passing them on, so events arrive slightly out of order and are sorted. The
+/// header declares the history incomplete until [`HistoryWriter::finish`]. Dropping the writer earlier keeps
+/// the events so far.
 #[derive(Debug)]
 pub struct HistoryWriter {
     path: PathBuf,
@@ -52,7 +53,7 @@ impl HistoryWriter {
         Ok(Self { path, out, complete_at, waiting, given: 0, newest_us: 0, written_us: 0 })
     }
 
-    /// Writes one event. Events may arrive in any order within one second on their clock.
+    /// Writes one event. Events may be out of order by up to one second.
     ///
     /// # Errors
     /// [`Error::Environment`] if writing fails, or if an event with a much later time was already written.
@@ -60,7 +61,7 @@ impl HistoryWriter {
         if event.t_us < self.written_us {
             let late = self.newest_us - event.t_us;
             return Err(Error::environment(format!(
-                "{}: an event came {late} µs after a later one; the limit is {KEPT_BACK_US} µs",
+                "{}: an event arrived {late} µs after a later event; the limit is {KEPT_BACK_US} µs",
                 self.path.display()
             )));
         }
@@ -107,7 +108,7 @@ impl HistoryWriter {
 
 impl Drop for HistoryWriter {
     fn drop(&mut self) {
-        // Losses at this point are acceptable, because the history is declared incomplete.
+        // Lost events are acceptable here, because the history is declared incomplete.
         let _ = self.write_until(u64::MAX).and_then(|()| self.out.flush());
     }
 }
@@ -129,8 +130,8 @@ struct WorkerHistory {
 }
 
 impl WorkerHistory {
-    /// The next event as a line, with the latest known transaction, which orders it. Writes to resources are left out, because
-    /// each worker has its own resources.
+    /// The next event as a line, with the latest known transaction, by which it is ordered. Writes to
+    /// resources are skipped, because each worker has its own resources.
     fn next(&mut self) -> Result<Option<(i64, String)>, Error> {
         loop {
             let Some(line) = self.reader.next_event()? else { return Ok(None) };
@@ -152,8 +153,8 @@ impl WorkerHistory {
     }
 }
 
-/// Merges the histories of numbered workers into a new file. The ensemble's transactions determine the order of events, because
-/// workers share no clock.
+/// Merges the histories of numbered workers into a new file. Events are ordered by the ensemble's
+/// transactions, because workers share no clock.
 pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
     let open = |(worker, path): &(usize, PathBuf)| {
         Ok(WorkerHistory {

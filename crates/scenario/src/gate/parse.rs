@@ -1,4 +1,4 @@
-//! Parses the text of a gate into its condition, or reports the first mistake with its position and a correction.
+//! Parses a gate into its condition, or reports the first mistake with its position and a correction.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use zklockbench_core::units::shown;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The offending text, as bytes of the gate's text; empty where something is missing.
+    /// Byte range of the offending text; empty if something is missing.
     pub span: Range<usize>,
-    /// First character of the span, counted from 1.
+    /// Column of the span's first character, from 1.
     pub column: usize,
     pub message: String,
     pub help: String,
@@ -31,7 +31,7 @@ impl std::error::Error for Mistake {}
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     pub figures: &'a [&'static FigureCard],
-    /// Strategies and contenders of the scenario; `None` if unknown, when any name is valid.
+    /// Strategies and contenders of the scenario; `None` if unknown, so that any name is valid.
     pub cells: Option<KnownCells<'a>>,
 }
 
@@ -44,7 +44,7 @@ pub struct KnownCells<'a> {
     pub contenders: &'a [usize],
 }
 
-/// Parses a condition. Given the cells of a scenario, strategies and contenders outside it are mistakes, too.
+/// Parses a condition. Strategies and contenders outside the known cells are mistakes.
 pub fn parse(text: &str, known: Known<'_>) -> Result<Condition, Mistake> {
     let mut reader = Reader { text, known, tokens: tokens(text), at: 0 };
     let condition = reader.condition()?;
@@ -58,7 +58,7 @@ pub fn parse(text: &str, known: Known<'_>) -> Result<Condition, Mistake> {
     }
 }
 
-/// A label as a gate names it: in quotes unless it is one word.
+/// A label in the syntax of gates: quoted unless it is one word.
 pub(super) fn quoted(label: &str) -> String {
     let is_word = label.chars().next().is_some_and(begins_word) && label.chars().all(is_in_word);
     match (is_word, label.contains('"')) {
@@ -77,7 +77,7 @@ enum Lexeme<'t> {
     Times,
     Percent,
     Slash,
-    /// A character that no gate contains.
+    /// Characters that no gate contains.
     Stray(&'t str),
     /// An unclosed quote and the text after it.
     Unclosed(&'t str),
@@ -130,7 +130,7 @@ fn tokens(text: &str) -> Vec<(Lexeme<'_>, Range<usize>)> {
 /// The first token of the text and its length in bytes.
 fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
     let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
-    // `<=` and `>=` begin with other relations.
+    // `<=` starts with `<`, so the longest relation that matches is taken.
     let relations = Relation::ALL.into_iter().filter(|one| rest.starts_with(one.sign()));
     if let Some(relation) = relations.max_by_key(|one| one.sign().len()) {
         return (Lexeme::Relation(relation), relation.sign().len());
@@ -151,7 +151,7 @@ fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
             let length = run(is_in_word);
             (Lexeme::Word(&rest[..length]), length)
         }
-        // `!=`, `=<` and the like are shown whole.
+        // Operators such as `!=` and `=<` are reported whole.
         _ if first.is_ascii_punctuation() => {
             let length = run(|c| "=<>!~&|".contains(c)).max(1);
             (Lexeme::Stray(&rest[..length]), length)
@@ -194,12 +194,11 @@ impl<'t> Reader<'t, '_> {
         if let Some((across, span)) = &across
             && !matches!(rule, Rule::Compare(_, Limit::Value(_) | Limit::Times(_, Reference::Floor)))
         {
-            let message =
-                format!("`{}` has no meaning where repetitions are compared with others", across.word());
+            let message = format!("`{}` has no meaning in a comparison of repetitions", across.word());
             return Err(self.mistake(
                 span.clone(),
                 message,
-                "leave it out: they are compared as pairs, or by ranks",
+                "leave it out: repetitions are compared in pairs or by rank",
             ));
         }
         Ok(Condition { across: across.map(|(across, _)| across), subject, rule })
@@ -247,10 +246,10 @@ impl<'t> Reader<'t, '_> {
             Lexeme::Quoted(label) => Some(label).filter(|label| !label.trim().is_empty()),
             other => other.word(),
         };
-        let help = "name one as the scenario does; a label of several words is quoted";
+        let help = "use a label from the scenario; quote a label of several words";
         let (label, span) = self.take(label, "a strategy", help)?;
         let Some(known) = self.known.cells else { return Ok(label.to_owned()) };
-        // The label states whether a lock is not ZooKeeper's; gates may omit that.
+        // The label of another system's lock ends with a suffix, which gates may omit.
         let own = own_label(label, known.locks);
         let is_it = |one: &&String| **one == own || one.strip_suffix(NOT_ZOOKEEPER) == Some(&own);
         match known.strategies.iter().find(is_it) {
@@ -275,7 +274,7 @@ impl<'t> Reader<'t, '_> {
         if let Some(known) = self.known.cells.filter(|known| !known.contenders.contains(&count)) {
             let all: Vec<_> = known.contenders.iter().map(ToString::to_string).collect();
             let message = format!("the scenario has no trials with {count} contenders");
-            return Err(self.mistake(span, message, format!("it has those with {}", all.join(", "))));
+            return Err(self.mistake(span, message, format!("it has trials with {}", all.join(", "))));
         }
         self.one_of(&["contenders", "contender"], HELP)?;
         Ok(count)
@@ -297,7 +296,7 @@ impl<'t> Reader<'t, '_> {
         }
         if subject.figure.better() == Better::Neither {
             let message =
-                format!("`{}` belongs to the load: neither more nor less of it is worse", subject.figure);
+                format!("`{}` is a property of the load: neither more nor less is worse", subject.figure);
             return Err(self.mistake(subject_at, message, "name a metric of the lock, e.g. wait.p99"));
         }
         Ok(Rule::NotRegressed { percent: number })
@@ -438,7 +437,7 @@ impl<'t> Reader<'t, '_> {
         Ok(taken)
     }
 
-    /// The next token, or a mistake if the text is not part of any gate.
+    /// The next token, or a mistake if the token is invalid in any gate.
     fn peek(&self) -> Read<Option<(Lexeme<'t>, Range<usize>)>> {
         let Some((token, span)) = self.tokens.get(self.at).cloned() else { return Ok(None) };
         match token {
@@ -463,7 +462,7 @@ impl<'t> Reader<'t, '_> {
         self.mistake(span, message, help)
     }
 
-    /// The span from that token to the last one read.
+    /// Span from this token to the last token read.
     fn since(&self, from: usize) -> Range<usize> {
         let start = self.tokens.get(from).map_or(self.text.len(), |(_, span)| span.start);
         let end =
@@ -509,7 +508,7 @@ fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> Str
     }
 }
 
-/// A value in that unit as text, and an example.
+/// Description and example of a value in this unit.
 fn in_words(unit: Unit) -> (&'static str, &'static str) {
     match unit {
         Unit::Micros => ("a time", "a time such as `50ms`, in us, ms, s, m or h"),
@@ -520,15 +519,14 @@ fn in_words(unit: Unit) -> (&'static str, &'static str) {
     }
 }
 
-/// What is wrong with a limit that every run meets, or that none can meet.
+/// The problem with a limit that every run or no run can meet; `None` if runs can differ.
 fn decided(figure: Figure, relation: Relation, limit: Quantity) -> Option<(String, &'static str)> {
     let value = limit.value();
     if relation == Relation::Equal && value.fract() != 0.0 {
         return Some((format!("`{figure}` is a whole number"), "write a whole number"));
     }
     let most = if figure.unit() == Unit::Share { 1.0 } else { f64::INFINITY };
-    // Values range from 0 to `most`. A relation that holds at both ends always holds; one that holds at neither end nor in
-    // between never does.
+    // Values range from 0 to `most`.
     let always = match relation {
         Relation::Less => value > most,
         Relation::AtMost => value >= most,

@@ -1,9 +1,9 @@
-//! Measured times: an empirical distribution of any shape, and the seconds in which everything took longer.
+//! Empirical distributions of measured times, and slow seconds that affect all locks.
 
 use hdrhistogram::Histogram;
 use rand::Rng;
 
-/// Number of cells in the table of search start positions.
+/// Number of cells in the lookup table for quantiles.
 const GUIDES: usize = 1_024;
 
 /// Empirical distribution of times in microseconds.
@@ -12,7 +12,7 @@ pub struct Empirical {
     values: Vec<f64>,
     /// Cumulative share of each value.
     below: Vec<f64>,
-    /// First candidate value for each cell of equal probability.
+    /// Index at which the search for a quantile starts, for each cell of equal probability.
     guide: Vec<u32>,
     mean: f64,
     square: f64,
@@ -32,7 +32,7 @@ impl Empirical {
         Self::weighted(&weighted)
     }
 
-    /// The distribution of single values with equal weights; `None` without values.
+    /// The distribution of equally weighted values; `None` if there are none.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -49,7 +49,7 @@ impl Empirical {
         }
     }
 
-    /// The distribution of weighted values, in ascending order.
+    /// The distribution of values with weights, sorted by value.
     fn weighted(weighted: &[(f64, f64)]) -> Option<Self> {
         let all: f64 = weighted.iter().map(|(_, weight)| weight).sum();
         if all <= 0.0 {
@@ -143,11 +143,10 @@ impl Empirical {
     }
 }
 
-/// Duration of a step, in microseconds.
+/// Duration of a [`Pace`] step, in microseconds.
 pub const STEP_US: f64 = 1e6;
 
-/// Slow and fast moments shared by all locks of an ensemble: a factor on durations for each step, repeated cyclically. Its mean
-/// is 1.
+/// Slow and fast seconds of an ensemble: a cyclic sequence of factors on durations, with mean 1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pace {
     factors: Vec<f64>,
@@ -156,8 +155,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace from the mean time and sample count of each second. `relative_variance` is the variance of single samples
-    /// relative to the square of their mean. The part of the differences between seconds that is sampling noise is removed.
+    /// The pace from each second's mean time and sample count, without sampling noise. `relative_variance` is
+    /// the variance of single samples relative to the square of their mean.
     pub fn of(seconds: &[(f64, u64)], relative_variance: f64) -> Self {
         let samples: f64 = seconds.iter().map(|(_, count)| *count as f64).sum();
         let mean = seconds.iter().map(|(mean, count)| mean * *count as f64).sum::<f64>() / samples.max(1.0);

@@ -1,7 +1,7 @@
-//! Locks as servers: a simulation that draws from measured times.
+//! Simulates locks as queueing servers with measured times.
 //!
-//! A lock serves one client at a time; a service is the hold and the handoff to the next waiter. A lock without waiters is
-//! entered by an uncontended acquire instead, which takes a different time. Times are in microseconds.
+//! A lock serves one client at a time; its service time is the hold plus the handoff to the next waiter.
+//! Acquiring an idle lock takes the uncontended time instead. Times are in microseconds.
 
 mod measured;
 mod simulator;

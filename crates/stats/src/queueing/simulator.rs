@@ -16,14 +16,14 @@ pub enum Order {
     Fifo,
     /// Any order. A newcomer may take a free lock before the waiters notice.
     Unordered,
-    /// There are no waiters: a client that finds the lock taken leaves without it.
+    /// No waiters: a client leaves if the lock is taken.
     Tries,
 }
 
 /// Time from a release call to the next holder's acquisition, with at least one waiter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Handoff {
-    /// Distribution around the mean, scaled to a mean of 1.
+    /// Distribution, scaled to a mean of 1.
     pub shape: Empirical,
     /// Mean with one waiter.
     pub first: f64,
@@ -48,7 +48,7 @@ impl Handoff {
     }
 }
 
-/// Identical locks and the duration of each step.
+/// Identical locks and the durations of their operations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Locks {
     pub count: usize,
@@ -57,11 +57,11 @@ pub struct Locks {
     pub uncontended: Empirical,
     /// Time from a release to the next acquisition, with at least one waiter.
     pub handoff: Handoff,
-    /// Time from the release call to its return; the session is busy until then.
+    /// Duration of a release call, during which the session is busy.
     pub release: Empirical,
     /// Time for which a lock is held beyond the intended hold.
     pub overshoot: Empirical,
-    /// Delay of an arrival's request. It has no effect while others hold and wait.
+    /// Delay of an arrival's request; ignored if the client joins a queue.
     pub late: Empirical,
     pub pace: Pace,
 }
@@ -77,7 +77,7 @@ pub struct Arrival {
 #[derive(Debug, Clone, Copy)]
 pub struct Open<'a> {
     pub arrivals: &'a [Arrival],
-    /// Number of clients that can be served or wait at the same time; the others wait for a free session.
+    /// Number of sessions; further clients wait for a free session.
     pub sessions: usize,
     /// Start of the window in which waits count.
     pub from: f64,
@@ -92,18 +92,18 @@ pub struct AlikeClients {
     pub hold: Empirical,
 }
 
-/// Clients that return after their release. They are spread evenly over the locks, and each keeps its lock.
+/// Clients that request their lock again after each release, spread evenly over the locks.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed<'a> {
     pub clients: &'a [AlikeClients],
     pub acquisitions: usize,
-    /// Number of acquisitions before any count.
+    /// Number of initial acquisitions that do not count.
     pub warm_up: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SimulationOutcome {
-    /// Every wait that counts, from arrival to acquisition, in order of arrival.
+    /// Counted waits, from arrival to acquisition.
     pub waits: Vec<f64>,
     pub entries: usize,
     pub lasted: f64,
@@ -117,7 +117,7 @@ pub struct SimulationOutcome {
 }
 
 impl SimulationOutcome {
-    /// A quantile of the waits; `None` without arrivals.
+    /// A quantile of the waits; `None` if there are none.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut waits = self.waits.clone();
         let at = ((quantile * waits.len() as f64).ceil() as usize).clamp(1, waits.len().max(1)) - 1;
@@ -128,7 +128,7 @@ impl SimulationOutcome {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
     }
 
-    /// Share of the tries that got the lock; 1 if every client waits.
+    /// Share of tries that acquired the lock; 1 if clients queue instead.
     pub fn won_share(&self) -> f64 {
         self.entries as f64 / (self.entries + self.failed).max(1) as f64
     }
@@ -143,7 +143,7 @@ impl SimulationOutcome {
     }
 }
 
-/// Simulates arrivals until the last of them has been served.
+/// Simulates an open load until its last arrival has been served.
 pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> SimulationOutcome {
     let mut world = Simulation::new(locks, load.sessions, seed);
     world.window = (load.from, load.to);
@@ -224,7 +224,7 @@ struct Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// The client enters, unless the lock went to another in the meantime and its number has changed.
+    /// The client enters, unless another client has taken the lock and changed its number.
     Enters {
         client: usize,
         number: u32,
@@ -262,9 +262,9 @@ impl Ord for ScheduledEvent {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LockPhase {
     Idle,
-    /// The lock is held, or about to be: a client is entering a lock that was idle.
+    /// A client holds the lock, or is entering it.
     Taken,
-    /// The lock was released; this waiter will enter at that time.
+    /// The lock was released; this waiter will enter at time `enters`.
     HandedTo {
         client: usize,
         enters: f64,
@@ -285,12 +285,12 @@ struct Simulation<'a> {
     clients: Vec<Client>,
     /// Client of each cycle, in a closed load.
     who: Vec<usize>,
-    /// Waits of the clients that have entered, by client; NaN for others.
+    /// Wait of each client; NaN before it enters.
     waits: Vec<f64>,
     backlog: VecDeque<usize>,
     sessions: usize,
     in_use: usize,
-    /// Cycle whose session was just freed, until it is taken.
+    /// Cycle whose session was just freed.
     freed: Option<usize>,
     window: (f64, f64),
     rng: ChaCha8Rng,
@@ -343,8 +343,7 @@ impl<'a> Simulation<'a> {
             LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
-                    // The newcomer is quicker than the waiters, which have not yet noticed that the lock is
-                    // free.
+                    // The newcomer enters before the waiters notice that the lock is free.
                     self.lock[at].queue.push_back(waiter);
                     self.lock[at].state = LockPhase::Taken;
                     self.announce(client, at, enters_first);
@@ -356,7 +355,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A try that finds the lock taken. Its requests take about as long as those of a successful one.
+    /// Ends a try that finds the lock taken. A failed try takes about as long as a successful one.
     fn leaves(&mut self, client: usize, now: f64) {
         self.outcome.failed += usize::from(self.counts(now));
         let at = self.enters_alone(now);

@@ -1,5 +1,4 @@
-//! The end of a history: closes what is still open, and reports on each lock, with the lines that show each
-//! error.
+//! The end of a history: resolves what is still open, and reports on each lock with the relevant lines.
 
 use super::super::contender::{At, Stand};
 use super::super::judgement::{
@@ -16,7 +15,7 @@ use zklockbench_record::{Holder, KeptOut, Violation};
 /// Maximum number of reported findings per kind.
 const REPORTED: usize = 20;
 
-/// Closes a hold at the end of the history; `lived` returns whether its process had an event after a line.
+/// Resolves an open hold at the end. `lived`: whether its process had an event at or after a line.
 fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(LinePosition) -> bool) {
     let Some(hold) = stand.hold.take() else { return };
     let occupancy = lock.occupancy(clock);
@@ -68,7 +67,7 @@ impl Checker {
         }
     }
 
-    /// Closes everything still open and returns the stuck acquires.
+    /// Resolves everything that is still open, and returns the stuck acquires.
     fn end_contenders(&mut self) -> Vec<Finding> {
         let mut stuck = Vec::new();
         let complete = self.complete == Some(true);
@@ -129,7 +128,7 @@ impl Checker {
         overlaps.chain(early).chain(stale).collect()
     }
 
-    /// The first violations of each lock, in order of time.
+    /// First violations of each lock, in chronological order.
     fn violations(&self) -> Vec<FoundViolation> {
         let holder = |traces: &Traces| Holder {
             contender: usize::try_from(self.contenders.all[traces.who].number).unwrap_or(usize::MAX),
@@ -182,7 +181,7 @@ impl Checker {
     }
 }
 
-/// The first findings of each kind, in the order of their lines.
+/// First findings of each kind, in the order of their lines.
 fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| (a.breach, &a.lines).cmp(&(b.breach, &b.lines)));
     let mut count = (None, 0);

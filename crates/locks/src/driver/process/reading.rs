@@ -15,14 +15,14 @@ use zklockbench_core::clock;
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
 
-/// Maximum number of events per second, in total and for each contender. More events count as a flood.
+/// Maximum number of events per second: a base, plus an allowance for each contender.
 const EVENTS_A_SECOND: usize = 1_000;
 const EVENTS_OF_EACH: usize = 20;
-/// Maximum number of characters shown of a line that is not part of the protocol.
+/// Maximum number of bytes quoted from an invalid line.
 const SHOWN: usize = 200;
 
-/// Reads answers and events until the output ends or the driver has failed. Answers that arrive together are passed on together:
-/// otherwise each line would wake its receiver.
+/// Reads answers and events until the output ends or the driver fails. Answers that arrive together are
+/// passed on together, so that each batch wakes its receivers only once.
 pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
     let mut output = BufReader::with_capacity(LONGEST_LINE, output);
     let (mut line, mut answered) = (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ impl Inner {
             return Err(format!("more than {most} events in a second"));
         }
         drop(events);
-        // A client's requests through a session that it opened itself are not interference.
+        // Requests of a session that the client opened itself are not foreign interference.
         event.session.as_deref().and_then(session_id).into_iter().for_each(zklockbench_zk::note_own_session);
         match event.what {
             What::Connected if states.borrow().is_terminated() => {
@@ -134,7 +134,7 @@ impl Inner {
             });
             return;
         }
-        // The process's last lines of standard error are still being read.
+        // Leaves time to read the last lines of standard error.
         let status = self.has_exited(Duration::from_millis(500));
         let how = status.map_or_else(|| "it has closed its output, but still runs".to_owned(), how);
         std::thread::sleep(Duration::from_millis(20));
@@ -142,7 +142,7 @@ impl Inner {
     }
 }
 
-/// Records a session's new state, unless it is over: it stays over, even if its client opens another one.
+/// Records a session's new state. A session that is over stays over, even if its client opens another.
 fn turns(states: &watch::Sender<SessionState>, now: SessionState) {
     states.send_if_modified(|state| {
         let changes = !state.is_terminated();
