@@ -1,4 +1,5 @@
-//! Claims of articles: metrics that confirm a claim, refute it, or leave it inconclusive; and the page that shows them.
+//! Claims of articles: metrics that confirm or refute them, or leave them inconclusive, and the page that
+//! shows them.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -29,7 +30,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A stored example run. It has many histograms, so it is read once.
+/// A stored example run, read only once because it has many histograms.
 fn example() -> &'static StoredRun {
     static EXAMPLE: LazyLock<StoredRun> =
         LazyLock::new(|| zklockbench_results::read(&root().join("results/example")).unwrap());
@@ -91,7 +92,7 @@ pub fn calibration() -> Calibration {
     }
 }
 
-/// One trial, or six repetitions, described as `label @contenders [x6] key=value …`.
+/// Parses one trial or six repetitions from `label @contenders [x6] key=value …`.
 fn described(line: &str) -> Vec<Trial> {
     let (label, rest) = line.split_once(" @").unwrap();
     let mut words = rest.split_whitespace().peekable();
@@ -108,7 +109,7 @@ fn described(line: &str) -> Vec<Trial> {
     repetitions.map(repetition).collect()
 }
 
-/// Sets a measurement of a trial. Repetitions differ by their number where measurements vary.
+/// Sets one measurement of a trial; `number` makes repetitions differ.
 fn set(trial: &mut Trial, key: &str, value: &str, number: u64) {
     let amount = value.parse::<u64>().unwrap_or_default();
     let kind = |key: &str| RequestKind::ALL.into_iter().find(|kind| kind.name() == key);
@@ -217,7 +218,7 @@ fn fault(kind: &str) -> FaultRecord {
     }
 }
 
-/// A fault of a scenario, as `kind:seconds`.
+/// Parses a fault of a scenario from `kind:seconds`.
 fn asked(fault: &str) -> FaultChoice {
     let (kind, seconds) = fault.split_once(':').unwrap();
     let text = format!(
@@ -228,7 +229,7 @@ fn asked(fault: &str) -> FaultChoice {
     parsed.unwrap_or_else(|errors| panic!("{errors}")).scenario.faults.swap_remove(0)
 }
 
-/// A calibration of this many servers: `shared=0 reads=… writes=…`, per second.
+/// Parses a calibration from `COUNT shared=0 reads=… writes=…`, with rates per second.
 fn measured(words: &str) -> Named<Calibration> {
     let numbers: Vec<f64> = words.split([' ', '=']).filter_map(|word| word.parse().ok()).collect();
     let [count, shared, reads, writes] = numbers[..] else { panic!("{words}") };
@@ -253,7 +254,7 @@ fn measured(words: &str) -> Named<Calibration> {
     Named { name: format!("calibration-{count}"), what }
 }
 
-/// Evidence in several lines: `run SCENARIO` and its trials, `curator JSON`, `servers COUNT …`.
+/// Parses evidence from lines: `run SCENARIO` followed by its trials, `curator JSON`, or `servers COUNT …`.
 fn evidence(text: &str) -> Evidence {
     let mut evidence = Evidence { sources: Some(zklockbench_locks::COMPARED_SOURCES), ..Evidence::default() };
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -278,11 +279,11 @@ fn claim(number: u8, evidence: &Evidence) -> Decision {
     decide(evidence).into_iter().find(|claim| claim.number == number).unwrap()
 }
 
-/// Lines, branches and states of the sources, which change over time.
+/// Numbers of lines, branches and states of the sources, which change over time.
 static OF_SOURCES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"((?:lines|branches|waits): )[\d.]+|\b\d+, \d+ and \d+").unwrap());
 
-/// Decisions on the claims in the first line, by the evidence in the others.
+/// Decisions on the claims in the first line, given the evidence in the other lines.
 fn decided(case: &str) -> String {
     let (numbers, lines) = case.split_once('\n').unwrap();
     let evidence = evidence(lines);
@@ -300,7 +301,7 @@ fn each_claim_is_decided_by_the_metrics_of_its_runs() {
     insta::assert_snapshot!("decisions", answered(DECISIONS, decided));
 }
 
-/// Longest waits: of a race of 2, 10 and 50 contenders, each three times the previous one, and of a queue.
+/// Longest waits for 2, 10 and 50 contenders: in a race, where they triple each time, and in a queue.
 fn waits(few: u64, queue: u64) -> Evidence {
     let (some, many) = (3 * few, 9 * few);
     evidence(&format!(
@@ -311,11 +312,11 @@ fn waits(few: u64, queue: u64) -> Evidence {
 }
 
 #[test]
-fn every_claim_has_its_number_once_from_1_to_43_and_each_article_its_source() {
+fn claims_are_numbered_from_1_to_43_and_have_sources_and_cases() {
     let numbers: Vec<u8> = claims().iter().map(|claim| claim.number).collect();
     assert_eq!(numbers, (1..=43).collect::<Vec<u8>>());
     assert_eq!(sources().len(), 5);
-    // And each claim that runs decide has cases
+    // Every claim that runs decide has cases in the snapshot.
     let has_cases = |number: &u8| {
         let lines = DECISIONS.lines().filter_map(|line| line.strip_prefix("claim "));
         lines.flat_map(str::split_whitespace).any(|word| word.parse() == Ok(*number))
@@ -324,11 +325,11 @@ fn every_claim_has_its_number_once_from_1_to_43_and_each_article_its_source() {
     assert_eq!(without, BY_TESTS);
 }
 
-/// Claims that tests decide.
+/// Claims that are decided by tests instead of runs.
 const BY_TESTS: [u8; 9] = [6, 10, 11, 12, 13, 15, 17, 41, 42];
 
 #[test]
-fn without_runs_only_tests_decide_and_every_other_claim_names_the_runs_it_needs() {
+fn claims_without_runs_are_decided_by_tests_or_name_the_runs_they_need() {
     for decision in decide(&Evidence::default()) {
         if BY_TESTS.contains(&decision.number) {
             assert!(decision.answer != NotDecided && !decision.tests.is_empty(), "{decision:?}");
@@ -374,7 +375,7 @@ fn every_claim_needs_a_shipped_scenario_that_names_it() {
 #[test]
 fn a_ratio_of_repetitions_has_an_interval() {
     let figures = claim(1, &waits(10_000, 10_000)).figures;
-    let figure = figures.into_iter().find(|figure| figure.what.contains("by the queue's"));
+    let figure = figures.into_iter().find(|figure| figure.what.contains("no queue / queue"));
     assert!(figure.unwrap().bounds.unwrap().coverage.unwrap() > 0.95);
 }
 
@@ -390,7 +391,7 @@ fn the_newer_of_two_runs_of_a_scenario_counts() {
 }
 
 #[test]
-fn the_pages_name_each_claim_its_answer_its_runs_and_the_host() {
+fn article_pages_show_claims_answers_runs_and_the_host() {
     let note = "With a debug build.";
     let decisions = Decisions::by(&waits(10_000, 10_000), Some(note.into()));
     let text = text(&decisions);
@@ -415,13 +416,12 @@ fn claims_without_runs_keep_their_stored_decision() {
     // Then its decision is unchanged
     assert_eq!(of_claim_1(&calibrated), of_claim_1(&whole));
     assert_eq!((&calibrated.note, &calibrated.measured_on), (&whole.note, &whole.measured_on));
-    // But a run that decides the claim replaces the stored decision
+    // And a run that decides the claim replaces the stored decision
     let anew = Decisions::by(&waits(1_000, 10_000), None);
     assert_ne!(of_claim_1(&anew), of_claim_1(&whole));
     assert_eq!(of_claim_1(&anew.clone().or_kept(whole)), of_claim_1(&anew));
 }
 
-/// The article, the passage, and the numbers it gives.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Source {
@@ -434,7 +434,7 @@ struct Source {
     figures: String,
 }
 
-/// The articles that `claims.toml` lists.
+/// Articles listed in `claims.toml`.
 fn sources() -> Vec<Source> {
     #[derive(Deserialize)]
     struct Book {
@@ -444,7 +444,7 @@ fn sources() -> Vec<Source> {
     toml::from_str::<Book>(text).unwrap().article
 }
 
-/// One row per claim: `docs/articles.md`. Numbers link to the evidence, which `evidence_page` writes.
+/// Renders `docs/articles.md`: one row per claim, linked to the evidence that `evidence_page` renders.
 fn overview(decisions: &Decisions) -> String {
     let counts = decisions.counts().map(|(answer, count)| format!("{count} {}", answer.name()));
     let mut text = String::from(
@@ -485,7 +485,6 @@ fn article(source: Source) -> String {
     format!("- **{article}**: {title}{by}{rest}: {about}. Published figures: {figures}.\n")
 }
 
-/// The stored pages show the stored decisions.
 #[test]
 fn the_page_on_the_articles_is_up_to_date() {
     let json = std::fs::read_to_string(root().join("results/articles/decisions.json")).unwrap();

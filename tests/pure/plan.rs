@@ -1,4 +1,4 @@
-//! Predictions from trials, and their limits.
+//! Plans: predictions from trials, and their limits.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
 
 use crate::support::{depth, plans, records, views};
 
-/// A trial with log-normal handoffs with that mean, in microseconds.
+/// A trial with log-normal handoffs around this mean, in microseconds.
 fn trial(handoff: f64, rate: f64) -> Observation {
     let mut rng = ChaCha8Rng::seed_from_u64((handoff + rate) as u64);
     let shape = LogNormal::new(-0.125, 0.5).unwrap();
@@ -41,7 +41,7 @@ fn trial(handoff: f64, rate: f64) -> Observation {
     }
 }
 
-/// Trials that differ like those of a noisy host.
+/// Trials whose handoffs vary by `spread` from trial to trial.
 fn trials(seed: u64, count: usize, spread: f64) -> Vec<Observation> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let noise = Normal::new(0.0, spread).unwrap();
@@ -70,7 +70,7 @@ fn case_of<T>(then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
     })
 }
 
-/// Six trials that hardly differ.
+/// Evidence from six trials that hardly differ.
 fn sound() -> Evidence {
     Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() }
 }
@@ -79,25 +79,26 @@ fn fitted(trials: &[Observation]) -> Fit {
     fit(trials).unwrap()
 }
 
-/// An answer as text, for an objective that all of these can be compared with.
+/// An answer's sentence, for an arbitrary objective.
 fn in_words(answer: &Answer) -> String {
     answer.sentence(&objective("wait.p99 < 500ms").unwrap())
 }
 
 #[test]
-fn nine_of_ten_further_trials_lie_within_the_interval() {
+fn prediction_intervals_contain_most_further_trials() {
     // Given twenty plans, each from six trials of a service that varies by 5 % from trial to trial
     let mut inside = [0_u32; 2];
     for seed in 0..20 {
         let known = trials(seed, 6, 0.05);
         let prediction = case_of(|case| predict(&fitted(&known), &known, case, 40, seed));
-        // When a seventh trial is compared with its prediction
+        // When a seventh trial is compared with the prediction
         let further = trials(1_000 + seed, 1, 0.05).remove(0);
         let measured = case_of(|case| simulate(&further, case, 5_000 + seed));
         inside[0] += u32::from(prediction.wait_p50.contains(measured.quantile(0.5).unwrap()));
         inside[1] += u32::from(prediction.wait_p99.contains(measured.quantile(0.99).unwrap()));
     }
-    // Then most lie within; fewer than fourteen of twenty at 90 % are less probable than 1 in 400
+    // Then at least 14 of 20 lie within the 90 % interval; with correct intervals, fewer are less likely than
+    // 1 in 400
     assert!(inside.iter().all(|count| *count >= 14), "{inside:?}");
 }
 
@@ -110,7 +111,7 @@ fn spec(text: &str) -> TrialSpec {
     TrialPlan::of(&parsed.scenario).trials.remove(0)
 }
 
-/// The least effort that is enough here.
+/// An effort that is just enough for these tests.
 const LITTLE: Effort = Effort { arrivals: 2_000.0, simulations: 20, for_curve: 19, seed: 1 };
 
 fn answer(question: &Question, evidence: &Evidence) -> Answer {
@@ -121,16 +122,16 @@ fn answer_with(effort: Effort, question: &Question, evidence: &Evidence) -> Answ
     Answer::of("predecessor-watch", evidence, &load_of(question, ""), &question.objective, effort)
 }
 
-/// The planned load, with additional lines in its scenario.
+/// The planned load of a question, with additional scenario lines.
 fn load_of(question: &Question, more: &str) -> PlannedLoad {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
     PlannedLoad::of(&spec(&(text + more)), Order::Fifo).unwrap()
 }
 
 #[test]
-fn a_load_that_fits_has_headroom_and_one_that_does_not_reports_how_many_locks_it_needs() {
+fn a_load_that_fits_has_headroom_and_an_excessive_load_needs_more_locks() {
     let evidence = Evidence { watches: true, ..sound() };
-    // Given 20 ms of hold and 4 ms of handoff: a lock serves 41 per second
+    // Given 20 ms of hold and 4 ms of handoff, so a lock serves 41 requests per second
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = holds.headroom.unwrap();
@@ -139,13 +140,13 @@ fn a_load_that_fits_has_headroom_and_one_that_does_not_reports_how_many_locks_it
     assert!(matches!(breaks.verdict, Verdict::Violated(_)), "{}", in_words(&breaks));
     assert!(breaks.locks_needed.is_some_and(|locks| (2..=4).contains(&locks)), "{}", in_words(&breaks));
     assert!(in_words(&breaks).contains("misses the objective: wait.p99 is predicted between"));
-    // Unmeasured facts are reported, not guessed
+    // Unmeasured facts are reported as missing.
     assert!(holds.missing.iter().any(|missing| missing.contains("server is down")));
     assert_eq!((holds.outage_us, holds.ensemble_utilisation), (None, None));
 }
 
 #[test]
-fn with_only_a_mean_hold_the_answer_covers_two_distributions() {
+fn an_answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
     let evidence = Evidence { watches: true, ..sound() };
     let asked = |slo: &str, holds: Option<&str>| {
         let question = Question { holds: holds.map(str::to_owned), ..question(slo, 25.0, 1) };
@@ -158,16 +159,17 @@ fn with_only_a_mean_hold_the_answer_covers_two_distributions() {
     let varied = unknown.if_variable.clone().unwrap();
     let p99 = unknown.prediction.as_ref().unwrap().wait_p99;
     assert!(p99.high < 180_000.0 && 180_000.0 < varied.prediction.wait_p99.middle, "{p99:?} {varied:?}");
-    // Then the load does not fit reliably, and the answer states how to get a definite one
+    // Then the objective is violated, and the answer asks for the distribution of holds
     let why = unknown.verdict.why().unwrap();
     assert!(matches!(unknown.verdict, Verdict::Violated(_)), "{why}");
     assert!(why.contains("state how they vary, e.g. --hold 'mean 10ms p99 40ms'"), "{why}");
-    // If the distribution of holds is given, the answer is only for that distribution
+    // And with a given distribution, the answer covers only that distribution
     let exactly = asked("wait.p99 < 180ms", Some("\"20000us\""));
     assert_eq!((exactly.verdict, exactly.if_variable), (Verdict::Held, None));
     let exponential = asked("wait.p99 < 150ms", Some("{ exponential = { mean = \"20ms\" } }"));
     assert!(matches!(exponential.verdict, Verdict::Violated(_)), "{}", in_words(&exponential));
-    // And with a limit that both meet, the answer is held, with the lower headroom
+    // And with a limit that both distributions meet, the objective is held, with less headroom for
+    // exponential holds
     let holds = asked("wait.p99 < 500ms", None);
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = |headroom: Option<Headroom>| headroom.unwrap().rate;
@@ -176,13 +178,13 @@ fn with_only_a_mean_hold_the_answer_covers_two_distributions() {
 }
 
 #[test]
-fn a_map_recommends_locks_at_other_measured_rates_only() {
+fn a_map_recommends_locks_only_within_the_measured_rates() {
     let evidence = sound();
     let question = question("wait.p99 < 500ms", 20.0, 1);
     let load = load_of(&question, "");
     let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
     let found = map([(&answer, &load, &evidence)].into_iter(), &question.objective, LITTLE);
-    // Given a lock that serves 41 per second, and trials up to 105 per second over all locks
+    // Given a lock that serves 41 requests per second, and trials of up to 105 per second over all locks
     let at = |rate: f64, clients: usize| {
         &found.iter().find(|cell| cell.rate == rate && cell.clients == clients).unwrap().take
     };
@@ -193,7 +195,7 @@ fn a_map_recommends_locks_at_other_measured_rates_only() {
     assert_eq!((found.len(), locks(at(5.0, 200)), locks(at(20.0, 200))), (15, 1, 1));
     assert!((2..=3).contains(&locks(at(40.0, 200))), "{:?}", at(40.0, 200));
     assert!((3..=4).contains(&locks(at(80.0, 800))), "{:?}", at(80.0, 800));
-    // Beyond 1.3 times the measured rate, nothing is predicted
+    // And nothing is predicted beyond 1.3 times the measured rate
     let faster = Question { rate: 40.0, ..question };
     let load = load_of(&faster, "");
     let found = map([(&answer, &load, &evidence)].into_iter(), &faster.objective, LITTLE);
@@ -203,7 +205,7 @@ fn a_map_recommends_locks_at_other_measured_rates_only() {
 #[test]
 fn measured_holds_are_simulated_unchanged() {
     let evidence = sound();
-    // Given nine short holds for each long one, with a mean of 20 ms
+    // Given nine short holds for each long hold, with a mean of 20 ms
     let measured = format!("{{ measured = [{}\"110ms\"] }}", "\"10ms\", ".repeat(9));
     let question = Question { holds: Some(measured), ..question("wait.p99 < 2s", 25.0, 1) };
     let constant = Question { holds: Some("\"20ms\"".into()), ..question.clone() };
@@ -212,14 +214,14 @@ fn measured_holds_are_simulated_unchanged() {
 }
 
 #[test]
-fn beyond_a_locks_capacity_no_objective_is_met() {
+fn no_objective_is_met_beyond_the_capacity_of_a_lock() {
     let evidence = sound();
-    // Given 20 ms of hold and 4 ms of handoff: a lock serves 41 per second
+    // Given 20 ms of hold and 4 ms of handoff, so a lock serves 41 requests per second
     for rate in [43.0, 46.0, 50.0] {
         for slo in ["wait.p99 < 60s", "wait.p99 < 3600s", "throughput > 30/s"] {
             let answer = answer(&question(slo, rate, 1), &evidence);
             assert_ne!(answer.verdict, Verdict::Held, "{slo} at {rate}: {}", in_words(&answer));
-            assert_eq!(answer.headroom, None, "a limit that follows the question is none");
+            assert_eq!(answer.headroom, None, "there is no headroom beyond the capacity");
         }
     }
 }
@@ -233,11 +235,11 @@ fn one_overloaded_lock_misses_the_objective_even_if_the_others_are_idle() {
         let load = load_of(&question, &format!("popularity = {popularity}\n"));
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
-    // Given ten locks that serve 29 per second each, with 103 requests per second in total: evenly spread, or nearly
-    // half of them at one lock
+    // Given ten locks that serve 29 requests per second each, and 103 requests per second, spread evenly or
+    // with nearly half of them at one lock
     let (even, uneven) = (answer("\"uniform\""), answer("{ zipf = 1.4 }"));
     assert_eq!(even.verdict, Verdict::Held, "{}", in_words(&even));
-    // Then more than half of the waits are short in either case, and the queue of the busiest lock grows
+    // Then the uneven load misses the objective, although more than half of its waits are short
     assert_ne!(uneven.verdict, Verdict::Held, "{}", in_words(&uneven));
     assert!(in_words(&uneven).contains("the busiest lock"), "{}", in_words(&uneven));
     assert_eq!(uneven.headroom, None);
@@ -253,7 +255,7 @@ fn a_lock_possibly_beyond_its_capacity_is_unknown() {
 }
 
 #[test]
-fn near_capacity_a_lock_meets_the_objective_for_a_stated_time() {
+fn near_capacity_the_answer_states_how_long_the_objective_is_met() {
     let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
     let mut limits = Vec::new();
     let rates: &[f64] = depth::of(&[30.0, 39.4, 40.6], &[30.0, 38.0, 39.4, 40.0, 40.6]);
@@ -271,7 +273,7 @@ fn near_capacity_a_lock_meets_the_objective_for_a_stated_time() {
             assert!(busy >= 0.95 && answer.headroom.is_none_or(|room| room.rate >= rate), "{busy} {told}");
         }
     }
-    // And for any of these loads, the limit is the lock's
+    // And the limit is about the same for each of these loads
     assert!(limits.len() >= 2, "{limits:?}");
     let (least, most) =
         limits.iter().fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
@@ -279,7 +281,7 @@ fn near_capacity_a_lock_meets_the_objective_for_a_stated_time() {
 }
 
 #[test]
-fn predictions_are_wider_the_more_trials_scatter() {
+fn prediction_intervals_widen_with_the_scatter_of_trials() {
     let of = |scatter: f64| {
         let evidence = Evidence { trials: trials(1, 6, scatter), ..Evidence::default() };
         answer(&question("wait.p99 < 5s", 20.0, 1), &evidence)
@@ -287,7 +289,7 @@ fn predictions_are_wider_the_more_trials_scatter() {
     let (calm, noisy) = (of(0.02), of(0.6));
     let width = |answer: &Answer| {
         let p99 = answer.prediction.as_ref().unwrap().wait_p99;
-        assert!(p99.high - p99.middle > p99.middle - p99.low, "skewed upwards: {p99:?}");
+        assert!(p99.high - p99.middle > p99.middle - p99.low, "not skewed upwards: {p99:?}");
         p99.high / p99.low
     };
     assert!(width(&noisy) > 2.0 * width(&calm), "{} {}", width(&noisy), width(&calm));
@@ -297,7 +299,7 @@ fn predictions_are_wider_the_more_trials_scatter() {
 }
 
 #[test]
-fn without_enough_valid_trials_the_plan_promises_nothing() {
+fn too_few_invalid_or_distant_trials_limit_the_prediction() {
     let of =
         |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
     let few = of(trials(1, 2, 0.0));
@@ -311,26 +313,26 @@ fn without_enough_valid_trials_the_plan_promises_nothing() {
         .map(|one| Observation { unsound: Some("invalid: late".into()), ..one })
         .collect();
     let unsure = of(unsound.clone());
-    // A late generator only lengthens waits, so waits that meet the objective prove it
+    // A late generator only lengthens waits, so waits that meet the objective still prove it
     assert_eq!(unsure.verdict, Verdict::Held, "{}", in_words(&unsure));
     assert!(
         unsure.missing.iter().any(|one| one.contains("6 of 6 trials were invalid")),
         "{:?}",
         unsure.missing
     );
-    // The generator may be the cause of waits that miss the objective
+    // A miss may be due to the generator
     let evidence = Evidence { trials: unsound, ..Evidence::default() };
     let missed = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert!(matches!(missed.verdict, Verdict::Unknown(_)), "{}", in_words(&missed));
     let far = answer(&question("wait.p99 < 5s", 900.0, 100), &sound());
     assert!(
-        far.prediction.is_none() && in_words(&far).contains("more than was measured"),
+        far.prediction.is_none() && in_words(&far).contains("are too many to predict"),
         "{}",
         in_words(&far)
     );
 }
 
-/// A measurement of the question's own load over two locks that took 10 s.
+/// A measurement of the question's load with these waits.
 fn measured(waits_us: &[u64], question: &Question) -> MeasuredLoad {
     let mut trial = records::trial_taking(0, 1.0);
     trial.spec = spec(&question.scenario("own", &["predecessor-watch".into()], &question.copies(1.0)));
@@ -341,8 +343,8 @@ fn measured(waits_us: &[u64], question: &Question) -> MeasuredLoad {
 }
 
 #[test]
-fn a_measurement_of_the_load_decides_what_a_prediction_leaves_open() {
-    // Given a light load over many locks, without a trial that has enough handoffs
+fn a_measurement_of_the_load_decides_if_there_is_no_prediction() {
+    // Given a light load over many locks, without any trial
     let light = question("wait.p99 < 300ms", 25.0, 500);
     let open = || answer(&light, &Evidence::default());
     assert!(matches!(open().verdict, Verdict::Unknown(_)) && open().prediction.is_none());
@@ -351,7 +353,7 @@ fn a_measurement_of_the_load_decides_what_a_prediction_leaves_open() {
         answer.add_measured(measured(waits, &light), &light.objective);
         answer
     };
-    // When the load itself was measured, then the measurement is the answer
+    // When the load itself is measured, then the measurement decides
     let short = decided(&[&[4_000; 1_190][..], &[59_000; 10]].concat());
     assert_eq!(short.verdict, Verdict::Held);
     let told = in_words(&short);
@@ -361,7 +363,7 @@ fn a_measurement_of_the_load_decides_what_a_prediction_leaves_open() {
     );
     let long = decided(&[&[4_000; 1_100][..], &[400_000; 100]].concat());
     assert!(matches!(long.verdict, Verdict::Violated(_)), "{}", in_words(&long));
-    // And a few waits decide only if chance cannot explain them
+    // And few waits decide only if chance cannot explain them
     assert!(matches!(decided(&[4_000; 100]).verdict, Verdict::Unknown(_)));
     assert_eq!(decided(&[4_000; 300]).verdict, Verdict::Held);
     assert!(matches!(decided(&[400_000; 10]).verdict, Verdict::Violated(_)));
@@ -377,7 +379,7 @@ fn a_measurement_outweighs_a_prediction_that_it_contradicts() {
 }
 
 #[test]
-fn a_late_generator_spoils_no_wait_that_meets_the_objective() {
+fn waits_that_meet_the_objective_count_even_if_the_generator_was_late() {
     let asked = question("wait.p99 < 300ms", 20.0, 1);
     let shown = |wait_us: u64, late_us: u64| {
         let mut trial = records::trial_taking(0, 1.0);
@@ -388,15 +390,15 @@ fn a_late_generator_spoils_no_wait_that_meets_the_objective() {
         (trial.health.lateness_p99_us, trial.health.dispatch_lag_p99_us) = (Some(late_us), 0);
         MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0).unwrap().verdict
     };
-    // Two milliseconds do not matter compared with 300
+    // A delay of 2.5 ms is negligible compared with 300 ms
     assert_eq!(shown(60_000, 2_500), Verdict::Held);
     assert!(matches!(shown(400_000, 2_500), Verdict::Violated(_)));
-    // A delay that may explain the miss proves nothing
+    // A delay that may explain the miss leaves the verdict unknown
     assert!(matches!(shown(310_000, 50_000), Verdict::Unknown(_)));
 }
 
 #[test]
-fn a_load_with_impossibly_long_holds_needs_no_measurement() {
+fn a_load_with_impossibly_long_holds_is_violated_without_measurements() {
     for (clients, rate, locks, says) in [
         (400, 120.0, 2, "each lock would be held for 120 % of the time"),
         (2, 150.0, 10, "3 locks would be held at any time, but there are only 2 clients to hold them"),
@@ -406,14 +408,14 @@ fn a_load_with_impossibly_long_holds_needs_no_measurement() {
         let told = in_words(&answer);
         assert!(matches!(answer.verdict, Verdict::Violated(_)) && told.contains(says), "{told}");
     }
-    // And with predictions, it reports how many locks would suffice
+    // And with predictions, the answer reports how many locks would suffice
     let asked = question("wait.p99 < 500ms", 120.0, 2);
     let told = in_words(&answer(&asked, &sound()));
     assert!(told.contains("120 % of the time, before any handoff; over "), "{told}");
 }
 
 #[test]
-fn the_load_is_measured_with_the_recommended_lock_or_else_the_most_promising_one() {
+fn the_recommended_or_most_promising_lock_is_measured_next() {
     let slo = objective("wait.p99 < 500ms").unwrap();
     let named = |strategy: &str, p99: f64, verdict: Verdict| plans::answer(strategy, p99, verdict);
     let violated = || Verdict::violated("too slow");
@@ -421,26 +423,26 @@ fn the_load_is_measured_with_the_recommended_lock_or_else_the_most_promising_one
     let holds = [named("a", 600_000.0, violated()), named("b", 100_000.0, Verdict::Held)];
     assert_eq!(next(&holds).as_deref(), Some("b"));
     let open = [named("a", 400_000.0, violated()), named("b", 480_000.0, Verdict::unknown("close"))];
-    assert_eq!(next(&open).as_deref(), Some("b"), "one that is not decided");
+    assert_eq!(next(&open).as_deref(), Some("b"), "the unknown lock goes first");
     let mut broken = [named("a", 600_000.0, violated()), named("b", 550_000.0, violated())];
-    assert_eq!(next(&broken).as_deref(), Some("b"), "the one that misses by less");
+    assert_eq!(next(&broken).as_deref(), Some("b"), "the lock that misses by less goes first");
     broken[1].measured = Some(measured(&[900_000; 1_200], &question("wait.p99 < 500ms", 20.0, 1)));
-    assert_eq!(next(&broken), None, "one measurement is proof enough");
+    assert_eq!(next(&broken), None, "a measured lock needs no second measurement");
 }
 
 #[test]
-fn the_same_question_has_the_same_answer() {
+fn planning_the_same_question_gives_the_same_answer() {
     let evidence = sound();
     let ask = || answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
     assert_eq!(ask(), ask());
 }
 
 #[test]
-fn the_curve_starts_at_a_quarter_of_the_rate_and_ends_beyond_the_objective() {
+fn the_plan_curve_starts_at_a_quarter_of_the_rate_and_ends_beyond_the_objective() {
     let evidence = sound();
     // Given a load that fits
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
-    // Then the curve rises to where it would not fit
+    // Then the curve rises to the rate at which the load no longer fits
     let rates: Vec<f64> = holds.curve.iter().map(|point| point.rate).collect();
     assert!((6..=10).contains(&rates.len()) && rates.is_sorted(), "{rates:?}");
     let end = holds.headroom.unwrap().rate;
@@ -449,10 +451,10 @@ fn the_curve_starts_at_a_quarter_of_the_rate_and_ends_beyond_the_objective() {
     let last = holds.curve.last().unwrap().wait;
     assert!(last.contains(500_000.0), "{last:?}");
     assert!(holds.curve.iter().all(|point| point.wait.contains(point.wait.middle)));
-    // And at the requested rate, the curve has the value of the answer
+    // And at the requested rate, the curve equals the prediction
     let own = holds.curve.iter().find(|point| point.rate == 20.0).unwrap();
     assert_eq!(own.wait, holds.prediction.unwrap().wait_p99);
-    // Given a load that does not fit, then the curve ends there
+    // And the curve of a load that does not fit ends at the requested rate
     let breaks = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert_eq!(breaks.curve.last().unwrap().rate, 38.0);
     assert!(breaks.curve[0].wait.high < 100_000.0 && breaks.curve.len() >= 6, "{:?}", breaks.curve);
@@ -467,7 +469,7 @@ fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
     let far = Question { round_trip: Some(Duration::from_micros(4_999)), ..near.clone() };
     let ask = QuestionLoad { lasts: Duration::from_secs(8), ..far.copies(3.0) };
     let of = |question: &Question| spec(&question.scenario("far", &["baton".into()], &ask));
-    // Each direction gets whole microseconds
+    // The delay of each direction is rounded up to a whole microsecond
     assert_eq!(of(&far).added_round_trip(), Some(Duration::from_micros(5_000)));
     assert_eq!(of(&near).added_round_trip(), None);
     assert!(
@@ -475,7 +477,7 @@ fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
         "{}",
         far.describe()
     );
-    // The stored question can be read back, and older files have no added time
+    // The stored question round-trips, and older files have no added round-trip time
     let written = serde_json::to_value(&far).unwrap();
     assert_eq!(serde_json::from_value::<Question>(written.clone()).unwrap(), far);
     let mut older = written;
@@ -505,7 +507,7 @@ fn only_a_constant_delay_for_every_client_is_an_added_round_trip_time() {
 }
 
 #[test]
-fn the_interval_covers_the_headroom_and_narrows_with_longer_trials() {
+fn the_headroom_interval_narrows_with_longer_simulations() {
     let evidence = sound();
     let width = |arrivals: f64| {
         let effort = Effort { arrivals, ..LITTLE };
@@ -519,7 +521,7 @@ fn the_interval_covers_the_headroom_and_narrows_with_longer_trials() {
 }
 
 #[test]
-fn noise_does_not_rank_the_locks_that_meet_the_objective() {
+fn noise_does_not_decide_which_lock_is_recommended() {
     let of = |strategy: &str, factor: f64, requests: f64| {
         let mut answer = plans::answer(strategy, 350_000.0, Verdict::Held);
         let (rate, low) = (5.0 * factor, Some(4.8 * factor));
@@ -530,14 +532,14 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
     let objective = question("wait.p99 < 500ms", 20.0, 1).objective;
     let recommended = |answers: &[Answer]| recommend(answers).unwrap().sentence(answers, &objective);
     let cases = [
-        // Equal headroom and equal requests: the first by name, and the other is named
+        // Equal headroom and equal requests: the first by name is recommended, and the other is mentioned
         ([of("b", 1.52, 20.0), of("a", 1.50, 20.3)], ["Use a: ", "; b would do as well."]),
         // Equal headroom with more requests
         (
             [of("b", 1.50, 20.0), of("a", 1.52, 40.0)],
             ["Use b: ", "; others have equal headroom, but send more requests."],
         ),
-        // More headroom is worth more requests
+        // More headroom outweighs fewer requests
         ([of("b", 3.00, 60.0), of("a", 1.52, 20.0)], ["Use b: ", "; it has the most headroom."]),
     ];
     for (mut answers, [which, why]) in cases {
@@ -547,25 +549,25 @@ fn noise_does_not_rank_the_locks_that_meet_the_objective() {
             answers.reverse();
         }
     }
-    // And a lock that misses the objective is not recommended, whatever its headroom
+    // A lock that misses the objective is never recommended, even with the most headroom
     let mut broken = of("a", 9.0, 1.0);
     broken.verdict = Verdict::Violated(vec!["too slow".into()]);
     let told = recommended(&[broken.clone(), of("b", 1.2, 20.0)]);
     assert!(told.starts_with("Use b: ") && told.ends_with("; it is the only one that meets it."), "{told}");
     assert_eq!(recommend(&[broken]), None);
-    // And a lock is not called the only one while another is unknown
+    // A lock is not called the only one while another lock is unknown
     let mut unknown = of("a", 9.0, 1.0);
     unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
     let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
     assert!(told.starts_with("Use b: ") && told.ends_with("; it is unknown whether a would do."), "{told}");
-    // And only proven headroom counts
+    // Headroom is compared by its lower bound
     let mut wide = of("a", 3.0, 60.0);
     wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });
     let told = recommended(&[wide, of("b", 1.5, 20.0)]);
     assert!(told.starts_with("Use b: ") && told.ends_with("; it has the most headroom."), "{told}");
 }
 
-/// A trial over four locks in which the leader was killed, which interrupted this many locks.
+/// A trial over four locks, `locks` of which were interrupted when the leader was killed.
 fn with_failure(locks: u64, p99_us: u64, meanwhile: Option<ArrivalWaits>) -> Trial {
     let bound = |us| Bound { us, at_least: false };
     let mut trial = records::trial(0);
@@ -596,19 +598,19 @@ fn the_cost_of_a_failure_is_reported_for_the_requested_load() {
         trials.iter().map(|trial| MeasuredFailure::of(trial, &trial.faults[0], true).unwrap()).collect()
     };
     let slo = objective("wait.p99 < 200ms").unwrap();
-    // Given three kills of a leader that interrupted all four locks, each with ten requests
+    // Given three kills of a leader that interrupted four locks, with ten requests each
     let kills = [600_000, 700_000, 1_200_000].map(|p99| with_failure(4, p99, None));
-    let [cost] = &FailureCost::of_each(&failures(&kills), 2, &slo)[..] else { panic!("one kind") };
-    // Then they cost a load over two locks twenty requests each time
+    let [cost] = &FailureCost::of_each(&failures(&kills), 2, &slo)[..] else { panic!("not a single kind") };
+    // Then a kill interrupts twenty requests of a load over two locks
     let gap = cost.gap.unwrap();
     assert_eq!((cost.times, gap.least_us, gap.median_us, gap.most_us), (3, 600_000, 700_000.0, 1_200_000));
     assert_eq!((cost.requests, cost.usual_wait_us, cost.not_drained), (Some(20.0), Some(5_000.0), 0));
     assert!((cost.yearly_share(10.0).unwrap() - 20.0 / 6_048_000.0).abs() < 1e-9);
     assert_eq!(cost.meanwhile, None);
-    // And a failure that interrupts a single lock has the cost of that one
+    // And a failure that interrupts a single lock costs only its requests
     let one = &FailureCost::of_each(&failures(&[with_failure(1, 600_000, None)]), 2, &slo)[0];
     assert_eq!(one.requests, Some(10.0));
-    // And a failure without a visible effect has no cost
+    // And an unproved failure has no cost
     let mut unproved = with_failure(4, 600_000, None);
     unproved.faults[0].proved = false;
     assert_eq!(MeasuredFailure::of(&unproved, &unproved.faults[0], true), None);
@@ -625,24 +627,24 @@ fn the_predicted_cost_of_a_failure_is_compared_with_the_measured_one() {
         };
         FailureCost::of_each(&p99s.iter().map(failure).collect::<Vec<_>>(), 2, &slo)
     };
-    // Given three kills of a leader, whose median of 700 ms is the prediction
+    // Given a prediction of 700 ms, the median of three kills of a leader
     let predicted = costs(&[600_000, 700_000, 1_200_000], false);
     let reproduced = |again: &[FailureCost]| {
         let checked = CheckedFailure::of_each(&predicted, again);
         checked.iter().map(|one| one.reproduced).collect::<Vec<_>>()
     };
-    // Then three others confirm it if their median is within 30 %
+    // Then three other kills reproduce it if their median is within 30 %
     assert_eq!(reproduced(&costs(&[500_000, 900_000, 3_000_000], false)), [Some(true)]);
     assert_eq!(reproduced(&costs(&[500_000, 920_000, 950_000], false)), [Some(false)]);
     assert_eq!(reproduced(&costs(&[100_000, 480_000, 800_000], false)), [Some(false)]);
-    // And lower bounds confirm nothing
+    // And a lower bound is inconclusive
     assert_eq!(reproduced(&costs(&[700_000], true)), [None]);
     // And a cost without a prediction is not compared
     assert_eq!(CheckedFailure::of_each(&[], &predicted), []);
 }
 
 #[test]
-fn the_objective_with_a_server_down_needs_enough_waits_for_its_percentile() {
+fn an_objective_with_a_server_down_is_unknown_without_enough_waits() {
     let slo = objective("wait.p99 < 200ms").unwrap();
     let word = |arrivals: u64, p99_us: u64| {
         let waits = ArrivalWaits::of((0..arrivals).map(|_| Some(p99_us)));
@@ -656,7 +658,7 @@ fn the_objective_with_a_server_down_needs_enough_waits_for_its_percentile() {
     );
 }
 
-/// The answer for this many clients that return after 180 ms on average and hold for 20 ms.
+/// The answer for a closed load of clients that think for 180 ms and hold for 20 ms on average.
 fn closed(slo: &str, clients: usize) -> Answer {
     let evidence = Evidence { watches: true, ..sound() };
     let text = format!(
@@ -669,15 +671,14 @@ fn closed(slo: &str, clients: usize) -> Answer {
 }
 
 #[test]
-fn returning_clients_match_the_machine_repairman_model_and_the_limit_is_in_clients() {
-    // Given a lock with a handoff of 4 ms, so that it is busy for 24 ms each time
+fn a_closed_load_matches_the_machine_repairman_model_and_its_limit_is_in_clients() {
+    // Given ten clients and a lock that is busy for 24 ms per cycle: 20 ms of hold and 4 ms of handoff
     let ten = closed("wait.p99 < 500ms", 10);
     assert_eq!(ten.verdict, Verdict::Held, "{}", in_words(&ten));
-    // Then ten clients, each of which returns every 200 ms plus its wait, get 37 to 40 acquisitions per second: at most
-    // 41.7
+    // Then they acquire nearly 41.7 times per second, the capacity of the lock
     let got = ten.prediction.as_ref().unwrap().throughput.middle;
     assert!((34.0..41.0).contains(&got), "{got}");
-    // And the limit is a number of clients, which wait for each other so that the queue cannot grow further
+    // And the limit is a number of clients
     let limit = ten.headroom.unwrap().clients.unwrap();
     assert!((15..=30).contains(&limit), "{limit}");
     let told = in_words(&ten);
@@ -687,7 +688,7 @@ fn returning_clients_match_the_machine_repairman_model_and_the_limit_is_in_clien
         "{told}"
     );
     assert!(ten.curve.is_empty());
-    // And far beyond the limit they wait for too long, but not forever
+    // And far beyond the limit, waits are too long but finite
     let many = closed("wait.p99 < 500ms", 3 * limit);
     assert!(matches!(many.verdict, Verdict::Violated(_)), "{}", in_words(&many));
     assert!(many.horizon_s.is_none() && many.locks_needed.is_some(), "{}", in_words(&many));

@@ -44,7 +44,7 @@ pub struct Claim {
 }
 
 fn undecided() -> String {
-    "the figures do not tell".to_owned()
+    "the metrics are inconclusive".to_owned()
 }
 
 impl Claim {
@@ -54,7 +54,7 @@ impl Claim {
     }
 }
 
-/// A metric that conditions and sentences use, and that the page shows.
+/// A metric for conditions, sentences and the page.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureLine {
@@ -63,7 +63,7 @@ pub struct FigureLine {
     pub of: String,
     /// Name on the page.
     pub shown: String,
-    /// Unit, if it is not the metric's own.
+    /// Unit; `None` for the metric's usual unit.
     #[serde(default)]
     pub unit: Option<Of>,
 }
@@ -105,14 +105,14 @@ worded! {
     pub enum Answer by name {
         Confirmed = "confirmed",
         Refuted = "refuted",
-        /// The claim holds only under a condition, which the sentence names.
+        /// The claim holds only under a condition, which is part of the sentence.
         HoldsWhen = "holds when",
         /// The metrics are missing or inconclusive.
         NotDecided = "not decided",
     }
 }
 
-/// The stored and displayed decision on a claim.
+/// The decision on a claim, as stored and displayed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     pub number: u8,
@@ -123,9 +123,9 @@ pub struct Decision {
     /// The reason, in one sentence without a full stop.
     pub sentence: String,
     pub figures: Vec<Figure>,
-    /// Directory names of the runs and calibrations that the metrics come from.
+    /// Directory names of the runs and calibrations that supplied the metrics.
     pub runs: Vec<String>,
-    /// Tests that decide it, as in [`Claim::tests`].
+    /// Tests that decide the claim, as in [`Claim::tests`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<String>,
 }

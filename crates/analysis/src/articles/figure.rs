@@ -1,5 +1,4 @@
-//! Metrics that decide a claim: the value, its bounds and its display; and conditions on metrics, in the grammar of gates with
-//! metrics named by id:
+//! Metrics that decide claims, and conditions on them, in the grammar of gates with metrics named by id:
 //!
 //! ```text
 //! condition = check { "and" check }
@@ -7,8 +6,8 @@
 //! unit      = "us" | "ms" | "s" | "%" | nothing
 //! ```
 //!
-//! A check holds if the whole interval of its metric is on that side of the limit, and fails if the whole interval is on the
-//! other. Otherwise it is unknown, and so is the condition.
+//! A check holds if the whole interval of its metric satisfies the relation, fails if no part does, and is
+//! otherwise unknown. A condition holds if all checks hold, fails if any fails, and is otherwise unknown.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,12 +42,11 @@ pub struct Figure {
     pub bounds: Option<Bounds>,
 }
 
-/// Bounds of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     pub low: f64,
     pub high: f64,
-    /// Coverage of the interval; `None` if repetitions are so few that only their range is known.
+    /// Coverage of the interval; `None` if the bounds are only the range of a few repetitions.
     pub coverage: Option<f64>,
     pub repetitions: usize,
 }
@@ -58,13 +56,13 @@ impl Figure {
         Self { what: what.into(), value, of, bounds: None }
     }
 
-    /// The median of measured repetitions; `None` without any.
+    /// The median of measured repetitions; `None` if there are none.
     pub fn median(what: impl Into<String>, values: &[f64], of: Of) -> Option<Self> {
         let found = median_interval(values, LEFT_OUT)?;
         Some(Self { bounds: Bounds::of(values, found), ..Self::new(what, found.value, of) })
     }
 
-    /// The ratio of two metrics, repetition by repetition; `None` if the repetitions do not pair up.
+    /// The ratio of two metrics, repetition by repetition; `None` if their numbers of repetitions differ.
     pub fn ratio(what: impl Into<String>, over: &[f64], under: &[f64]) -> Option<Self> {
         if over.len() != under.len() {
             return None;
@@ -192,8 +190,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_of_its_metrics_decide_a_condition() {
-        // Given a metric between 1.5 and 2.5, and exact ones
+    fn conditions_are_decided_by_the_intervals_of_their_metrics() {
+        // One metric between 1.5 and 2.5, and exact ones.
         let wide = Figure::median("", &[1.5, 2.5], Of::Amount).unwrap();
         let (none, long) = (Figure::new("", 0.0, Of::Amount), Figure::new("", 2e6, Of::Us));
         let find = |name: &str| match name {
@@ -216,7 +214,7 @@ mod tests {
         ] {
             assert_eq!(holds(condition, &find), Ok(expected), "{condition}");
         }
-        // And invalid conditions are rejected
+        // Invalid conditions are rejected.
         for wrong in ["wide", "wide >> 2", "other > 2", "wide > 2 3", "wide > many"] {
             assert!(holds(wrong, &find).is_err(), "{wrong}");
         }

@@ -1,9 +1,9 @@
 //! The claims of five articles on ZooKeeper locks, decided from stored runs.
 //!
-//! `claims.toml` lists the claims: the runs that each needs, the metrics that decide it, their conditions, and the
-//! sentence for each case. Nothing is measured here. If a run is missing, the claim remains inconclusive and names the
-//! command for that run. `docs/articles.md` and `docs/reference/articles.md` ([`evidence_page`]) show
-//! `results/articles/decisions.json`.
+//! `claims.toml` lists the claims: the runs that each needs, the metrics that decide it, their conditions,
+//! and the sentence for each case. Nothing is measured here. If a run is missing, the claim remains
+//! undecided, and its sentence contains the command for that run. `docs/articles.md` and
+//! `docs/reference/articles.md` ([`evidence_page`]) show `results/articles/decisions.json`.
 
 mod claim;
 mod figure;
@@ -49,9 +49,9 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
 }
 
 const LACKING: &str =
-    "its run does not have the figures: a trial was cut short or is invalid, or a strategy is missing";
+    "its run lacks the metrics: a trial was cut short or is invalid, or a strategy is missing";
 
-/// What a claim needs: instructions for the missing runs, and the directories of the others.
+/// Commands for the missing runs of a claim, and the directories of the existing ones.
 #[derive(Default)]
 struct Needed {
     missing: Vec<String>,
@@ -137,14 +137,14 @@ pub struct Named<T> {
     pub what: T,
 }
 
-/// All evidence for decisions. If there are several runs of a scenario, the one that began last counts.
+/// All evidence for decisions. Of several runs of a scenario, the latest counts.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     pub runs: Vec<Named<StoredRun>>,
     pub calibrations: Vec<Named<Calibration>>,
     /// Recorded behaviour of Java's Curator, as written by `benches/java/CuratorFacts.java`.
     pub curators: Vec<Named<serde_json::Value>>,
-    /// The source text of the articles' classes for polling, parent watch and predecessor watch, as this suite rebuilds them.
+    /// Source text of the articles' classes (polling, parent watch, predecessor watch), as rebuilt here.
     pub sources: Option<[&'static str; 3]>,
 }
 
@@ -158,7 +158,7 @@ impl Evidence {
         Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
     }
 
-    /// Hosts and ensembles of the runs, and the load on these hosts, without duplicates.
+    /// Hosts and ensembles of the runs, and how idle the hosts were, without duplicates.
     pub fn measured_on(&self) -> Vec<String> {
         let places = grouped(self.runs.iter().map(|run| {
             let (host, ensemble) = (&run.what.run.host, &run.what.run.ensemble);

@@ -11,7 +11,7 @@ pub const DECISIONS_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decisions {
     pub schema_version: u32,
-    /// Host and ensemble of the measurements, run by run if runs differ.
+    /// Hosts and ensembles of the measurements, without duplicates.
     pub measured_on: Vec<String>,
     /// Caveat about the measurements.
     pub note: Option<String>,
@@ -24,7 +24,7 @@ impl Decisions {
         Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
     }
 
-    /// Adds the stored decisions on claims whose runs are missing.
+    /// Keeps the earlier decisions on claims whose runs are missing.
     pub fn or_kept(mut self, kept: Self) -> Self {
         let mut has_kept = false;
         for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {

@@ -8,9 +8,9 @@
 //! document = "curator" { "." key }
 //! ```
 //!
-//! A name is an entry in the table of trials below, an entry in the table of faults with their kind after a full stop
-//! (`gap.kill`), or a metric of gates. Without an aggregate, counts are summed, and other metrics give the median over the
-//! repetitions. `/` divides repetition by repetition.
+//! A name is a metric of trials below, a metric of faults with its kind (`gap.kill`), or a metric of gates.
+//! Without an aggregate, counts are summed, and other metrics use the median over the repetitions. `/`
+//! divides repetition by repetition.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use zklockbench_record::figures::{self, VIOLATIONS};
 use zklockbench_record::{Counted, FaultRecord, ServerCounters, Trial};
 use zklockbench_scenario::Stop;
 
-/// Reads one of a claim's metrics; `None` if the evidence does not have it.
+/// Reads one of a claim's metrics; `None` if the evidence lacks it.
 pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Option<Figure>, String> {
     let readings: Vec<&str> = line.of.split(" / ").collect();
     match readings.as_slice() {
@@ -100,7 +100,7 @@ impl TrialReading {
         Ok(Self { measured, aggregate, strategies, contenders, scenarios })
     }
 
-    /// The values in the order of the repetitions; `None` if there are no trials, or one of them lacks the metric.
+    /// The values by repetition; `None` if there are no trials, or one of them lacks the metric.
     fn values(&self, evidence: &Evidence) -> Option<Vec<f64>> {
         let runs =
             self.scenarios.iter().map(|scenario| evidence.run(scenario)).collect::<Option<Vec<_>>>()?;
@@ -110,7 +110,7 @@ impl TrialReading {
     }
 }
 
-/// Splits at spaces, but not within quotes, which are dropped.
+/// Splits at spaces outside quotes, and drops the quotes.
 fn words(text: &str) -> Vec<String> {
     let parts = text.split('"').enumerate().map(|(part, text)| match part % 2 {
         0 => text.split_whitespace().map(str::to_owned).collect(),
@@ -119,12 +119,12 @@ fn words(text: &str) -> Vec<String> {
     parts.flat_map(|words: Vec<String>| words).collect()
 }
 
-/// Condition on a trial for a metric to be correct.
+/// Condition under which a trial's metric is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// None: every recorded value is correct.
     Nothing,
-    /// The trial ran to its end. Its counts are correct even if the generator was slow.
+    /// The trial ran to its end: its counts are correct, even if the generator was slow.
     ItsEnd,
     /// The times are correct, too.
     ItsTimes,
@@ -153,7 +153,7 @@ impl Aggregate {
     }
 }
 
-/// A metric of trials and how it is read.
+/// How to read a metric of trials.
 #[derive(Clone, Copy)]
 pub struct Measured {
     of: Of,
@@ -165,7 +165,7 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 enum Read {
     Trial(fn(&Trial) -> Option<f64>),
-    /// One value for each fault of a kind that took effect.
+    /// One value for each effective fault of this kind.
     Fault(fn(&Trial, &FaultRecord) -> Option<f64>, &'static str),
     Gate(measure::Figure),
 }
@@ -213,7 +213,7 @@ fn whole(amount: u64) -> Option<f64> {
     Some(amount as f64)
 }
 
-/// All metrics that are not metrics of gates. They cover whole trials unless stated otherwise.
+/// Metrics of trials that gates do not have.
 fn of_trials() -> Vec<Entry> {
     use Needs::{ItsEnd, ItsTimes, Nothing};
     vec![
@@ -331,7 +331,7 @@ fn each(trial: &Trial, amount: u64) -> Option<f64> {
     per_acquisition(amount, trial.whole.acquired()).filter(|_| trial.whole.unseen == 0)
 }
 
-/// Requests that succeeded, by the servers' own counters: reads of all servers, and writes, which each of them applies.
+/// Successful requests by the servers' counters: all servers' reads, and the writes, which each counts.
 fn served(trial: &Trial) -> Option<u64> {
     let counts = |key: &str| -> Option<Vec<i64>> {
         let count =
@@ -395,7 +395,7 @@ impl Trials<'_> {
         self
     }
 
-    /// `None` if there are no trials, or one of them lacks the metric.
+    /// The values of a metric; `None` if there are no trials, or one of them lacks the metric.
     pub fn values(&self, measured: &Measured) -> Option<Vec<f64>> {
         let values: Vec<Vec<f64>> = self.0.iter().map(|trial| measured.of(trial)).collect::<Option<_>>()?;
         (!values.is_empty()).then(|| values.concat())
@@ -413,7 +413,7 @@ impl Measured {
             Read::Gate(figure)
                 if zklockbench_record::is_counted_on_the_wire(figure) && trial.is_counted_apart() =>
             {
-                // Metrics of gates have one value per repetition.
+                // A driver's requests are counted in only one repetition, so the others have no value.
                 Some(trial.reading(figure).map_or(Vec::new(), |reading| vec![reading.value]))
             }
             Read::Gate(figure) => Some(vec![trial.reading(figure).ok()?.value]),

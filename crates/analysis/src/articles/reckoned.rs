@@ -9,7 +9,7 @@ use zklockbench_core::units::{counted, number};
 use zklockbench_record::{Calibration, RawRequest, Trial};
 use zklockbench_scenario::Distribution;
 
-/// Adds its metrics to the known ones; `None` if evidence is missing.
+/// Adds metrics to the known ones; `None` if evidence is missing.
 type Reckon = fn(&Evidence, &mut ClaimFigures) -> Option<()>;
 
 pub fn named(name: &str) -> Option<Reckon> {
@@ -106,7 +106,7 @@ impl CostAt {
 const FAR_MORE: f64 = 2.0;
 const MOST: f64 = 0.5;
 
-/// Number of cells (contenders and hold) in which the order holds, and the shortest hold or fewest contenders among them.
+/// Counts the cells in which the order holds, and finds the shortest hold or fewest contenders among them.
 fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let cells = by_cell(&evidence.trials("articles-network-cost"))?;
     let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-printed"), name));
@@ -216,11 +216,11 @@ fn kinds(trials: &Trials<'_>) -> Option<usize> {
 /// Complexity of a class, without the driver around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Complexity {
-    /// Lines that are neither empty, a comment nor an import.
+    /// Lines of code, without empty lines, comments and imports.
     lines: usize,
     /// Branches: conditions, loops, cases, caught exceptions.
     branches: usize,
-    /// Waiting states: for a reply, an event or a clock.
+    /// Number of states that wait for a reply, an event or a timer.
     states: usize,
 }
 
@@ -237,7 +237,7 @@ fn complexity(source: &str) -> Complexity {
     }
 }
 
-/// Whether a line begins with this or, for nothing, is empty.
+/// Whether a line starts with the prefix; an empty prefix matches only empty lines.
 fn is_begun(line: &str, with: &str) -> bool {
     if with.is_empty() { line.is_empty() } else { line.starts_with(with) }
 }
