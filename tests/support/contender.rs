@@ -1,4 +1,4 @@
-//! A contender of a lock without a trial around it, and its wait in the queue.
+//! Contenders outside a trial, and their waits.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_locks::{AcquireError, DeadlineClock, Held, HoldOver, LockConfig, Strategy, find};
-use zklockbench_zk::{Failure, Session, runtime};
+use zklockbench_zk::{Failure, Session, SessionStates, runtime};
 
 use crate::support::sessions::{Scene, Trace, patience};
 
-/// Time after the last reply or notification within which a contender sends its next request, if it has one.
+/// Time without requests after which a contender counts as settled.
 pub const SETTLE: Duration = Duration::from_millis(150);
-/// Time limit for a server's answer, generous enough for a busy host.
+/// Timeout of a server's answer, generous enough for a busy host.
 const CATCHES_UP_WITHIN: Duration = Duration::from_secs(10);
-/// Time limit for any wait of a test.
+/// Timeout of any wait in a test.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// A lock object, its session, and the requests it has sent.
+/// A lock object, its session, and the requests sent.
 pub struct Contender {
     pub lock: Box<dyn Strategy>,
     pub session: Session,
@@ -33,7 +33,7 @@ impl Contender {
         Self::on((name, 0), params, scene, scene.traced().await)
     }
 
-    /// A contender that holds the lock, as a writer.
+    /// A contender that holds the lock in write mode.
     pub async fn holding(name: &str, scene: &Scene) -> (Self, Held) {
         let mut holder = Self::of(name, scene).await;
         let held = holder.acquire(Mode::Write).await.unwrap();
@@ -50,7 +50,7 @@ impl Contender {
         Self::on((name, 0), params, scene, scene.traced_by(connect).await)
     }
 
-    /// Like [`Contender::by`], with a number that distinguishes it from others.
+    /// Like [`Contender::by_with`], with the contender's number.
     pub async fn numbered(
         connect: &str,
         (name, number): (&str, usize),
@@ -80,12 +80,12 @@ impl Contender {
         self.lock.acquire(&self.session, mode, &patience(Some(limit))).await
     }
 
-    /// Holds for this long, or until it is asked to release; returns whether it was.
+    /// Holds for `limit` or until asked to release; returns whether it was asked.
     pub async fn hold(&mut self, limit: Duration) -> bool {
         self.hold_on(limit).await == HoldOver::Asked
     }
 
-    /// Holds for this long, or until the lock ends the hold.
+    /// Holds for `limit` or until the lock ends the hold.
     pub async fn hold_on(&mut self, limit: Duration) -> HoldOver {
         self.lock.hold(&self.session, pin!(runtime::sleep(limit))).await
     }
@@ -94,14 +94,14 @@ impl Contender {
         self.lock.release(&self.session, held).await
     }
 
-    /// Queues up to write, and waits until the contender has settled.
+    /// Starts an acquire in write mode, and waits until the contender has settled.
     pub async fn queue_up(self) -> Waiting {
         let waiting = Waiting::start(self, Mode::Write);
         settled([&waiting]).await;
         waiting
     }
 
-    /// Ends the session without a release, which deletes the node.
+    /// Closes the session without a release. The server then deletes the node.
     pub async fn die(self) {
         self.session.close(Duration::from_secs(10)).await;
     }
@@ -136,7 +136,12 @@ impl Waiting {
         Self { cancel, clock, trace, session, task }
     }
 
-    /// Waits until the server has answered everything, on a new connection if the last one broke.
+    /// States of the contender's session from now on.
+    pub fn states(&self) -> SessionStates {
+        self.session.states()
+    }
+
+    /// Waits until the server has answered every request, on a new connection if the old connection broke.
     async fn catches_up(&self) {
         while !self.session.is_over() && !self.session.catch_up_beside().await {
             runtime::sleep(SETTLE / 10).await;
@@ -151,9 +156,9 @@ impl Waiting {
         self.until("over", || self.is_over()).await;
     }
 
-    /// Waits until it has sent this many requests.
+    /// Waits until the contender has sent this many requests.
     pub async fn has_sent(&self, requests: usize) {
-        self.until("on its way", || self.trace.borrow().len() >= requests).await;
+        self.until("sending", || self.trace.borrow().len() >= requests).await;
     }
 
     async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
@@ -166,19 +171,19 @@ impl Waiting {
     }
 
     pub async fn over(self) -> (Contender, Result<Held, AcquireError>) {
-        // A session closes only when nothing else uses it.
+        // The session can close only after its last clone is dropped.
         drop(self.session);
         self.task.await
     }
 
-    /// Waits for the lock, then releases it.
+    /// Waits for the lock, and releases it.
     pub async fn serve(self) -> Contender {
         let (mut contender, held) = self.over().await;
         contender.release(held.unwrap()).await.unwrap();
         contender
     }
 
-    /// Waits until the contender has left without the lock.
+    /// Waits until the contender's acquire was cancelled.
     pub async fn gone(self) -> Contender {
         let (contender, held) = self.over().await;
         assert_eq!(held.unwrap_err(), AcquireError::Cancelled);
@@ -186,11 +191,8 @@ impl Waiting {
     }
 }
 
-/// Waits until all of these have settled: their servers have answered, all notifications have arrived, and
-/// nothing more was sent for a while.
-///
-/// A step that ends late does not count: this process was not scheduled in time, so a quiet contender proves
-/// nothing.
+/// Waits until these contenders have settled: servers have answered, notifications have arrived, and no
+/// request was sent for a while.
 pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
     let waits: Vec<&Waiting> = waits.into_iter().collect();
     let sent = || waits.iter().map(|waiting| waiting.trace.borrow().len()).sum::<usize>();
@@ -205,7 +207,8 @@ pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
     }
 }
 
-/// Returns whether nothing more is sent during [`SETTLE`], counted in steps that end on time.
+/// Returns whether no request is sent during [`SETTLE`]. Counts only steps that end on time: if this process
+/// was delayed, so were the contenders.
 async fn is_quiet(sent: &impl Fn() -> usize, before: usize) -> bool {
     const STEPS: u32 = 10;
     let mut on_time = 0;

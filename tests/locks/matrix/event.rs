@@ -1,5 +1,4 @@
-//! Events that may happen to a contender, as data, and how each is played on a real server, with the requests
-//! sent.
+//! Events that may happen to a contender. Each is played on a real server, and the requests are recorded.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +31,7 @@ pub const PREDECESSOR_GONE: &str = "predecessor gone";
 
 pub struct Event {
     pub name: &'static str,
-    /// Whether another contender holds the lock at first, until the subject has come to rest.
+    /// Whether another contender holds the lock until the subject is idle.
     is_contended: bool,
     /// Whether the lock's directory contains a node that is not a contender's.
     has_stranger: bool,
@@ -44,7 +43,7 @@ enum Happens {
     Nothing,
     /// The first request of a kind is lost, or its reply.
     Lost(Fate, What),
-    /// All creates that the policy allows are lost; of the last, only the reply.
+    /// All creates that the policy allows are lost; for the last, only the reply.
     CreatesExhausted,
     Moved,
     Expired,
@@ -54,9 +53,9 @@ enum Happens {
     OwnNodeGoes,
     NoDirectory,
     DirectoryGoes,
-    /// Another contender makes the missing directory while the reply that it is missing is on its way.
+    /// Another contender creates the missing directory while the error reply is in flight.
     DirectoryMade,
-    /// The holder releases while the list's reply is on its way.
+    /// The holder releases while the list's reply is in flight.
     PredecessorGoes,
 }
 
@@ -162,7 +161,7 @@ impl Event {
     }
 }
 
-/// Properties of a lock that playing events requires.
+/// Properties of a lock that are needed to play events.
 pub struct Terms {
     pub lock: &'static str,
     pub params: Params,
@@ -177,8 +176,8 @@ pub struct Terms {
     pub last_calm: Duration,
     /// Time of silence after which a contender without a connection and without an acquire sends nothing more.
     pub gone: Duration,
-    /// Whether the timeout must be set when the acquire starts, as in another process. Any other timeout ends
-    /// right after the event, however busy the host is.
+    /// Whether the timeout must be set when the acquire starts, as in another process. Otherwise, the timeout
+    /// ends right after the event, however busy the host is.
     pub sets_limits_beforehand: bool,
 }
 
@@ -191,7 +190,7 @@ pub struct Course {
     /// Whether the whole event has happened.
     pub has_happened: bool,
     pub ended: Ended,
-    /// Number of its nodes left at the end, with its session alive unless the event ended it.
+    /// Number of the contender's nodes left at the end; its session lives unless the event ended it.
     pub left: usize,
 }
 
@@ -202,9 +201,9 @@ pub enum Ended {
 }
 
 pub struct Entered {
-    /// Number of its nodes at that time.
+    /// Number of the contender's nodes when it entered.
     pub nodes: usize,
-    /// Whether the holder had not released by then.
+    /// Whether the holder had not yet released when the contender entered.
     pub is_beside: bool,
     pub released: Result<(), Failure>,
 }
@@ -300,7 +299,7 @@ pub async fn play(
     Course { scene, requests, marks, has_happened, ended, left }
 }
 
-/// A contender whose acquire has ended, or not.
+/// A contender whose acquire has ended or still waits.
 enum Subject {
     Ended(Box<Contender>),
     Waits(Waiting),
@@ -388,9 +387,14 @@ impl Stage<'_> {
 
     /// Ends the acquire's timeout as soon as the request to lose is lost, or could have been.
     async fn time_out_after_loss(&self, waits: &Waiting) {
+        let mut states = waits.states();
         let lost = async {
             while !self.proxy.is_done_striking() && !waits.is_over() {
                 runtime::sleep(Duration::from_millis(2)).await;
+            }
+            // Until the client has noticed the loss, the lock's next request would be lost with the same connection.
+            if !waits.is_over() {
+                states.changed().await;
             }
         };
         let within = if self.terms.comes { STUCK } else { self.terms.calm };
@@ -422,8 +426,7 @@ impl Stage<'_> {
         const STEP: Duration = Duration::from_millis(20);
         let poll = || (self.proxy.requests().len(), self.proxy.is_connected());
         let (began, mut since, mut seen) = (Instant::now(), Instant::now(), poll());
-        // After this long, the request to lose was not sent, or the client sends forever; the course shows
-        // which.
+        // After this long, either the request to lose was never sent, or the client sends requests forever.
         while began.elapsed() < STUCK {
             let late = Instant::now();
             runtime::sleep(STEP).await;
@@ -513,7 +516,7 @@ impl Course {
             17 => "checkWatches",
             18 => "removeWatches",
             19 => "createContainer",
-            other => panic!("a request of kind {other}"),
+            other => panic!("unexpected request of kind {other}"),
         };
         let watch =
             if request.watches && matches!(request.kind, 3 | 4 | 8 | 12) { " with watch" } else { "" };
