@@ -1,7 +1,8 @@
 //! Generated pages and tables match the code.
 //!
-//! To update them: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
+//! Update them with `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
 
+mod explored;
 mod faults;
 pub mod scenario_keys;
 
@@ -18,7 +19,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Compares a file with its expected text, or updates it if requested.
+/// Asserts that a file has the expected text. Writes the file if `ZKLOCKBENCH_UPDATE_DOCS` is set.
 pub fn assert_fresh(name: &str, expected: &str) {
     if std::env::var_os("ZKLOCKBENCH_UPDATE_DOCS").is_some() {
         std::fs::write(file(name), expected).unwrap();
@@ -26,11 +27,11 @@ pub fn assert_fresh(name: &str, expected: &str) {
     let text = std::fs::read_to_string(file(name)).unwrap_or_default();
     assert!(
         text == expected,
-        "{name} is stale; make it anew: ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs"
+        "{name} is stale; regenerate it: ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs"
     );
 }
 
-/// A file's text with the part between two markers replaced.
+/// Text of a file with the part between two markers replaced.
 fn with_part(name: &str, marker: &str, part: &str) -> String {
     let text = std::fs::read_to_string(file(name)).unwrap();
     let (begin, end) = (format!("<!-- {marker}: begin -->\n"), format!("<!-- {marker}: end -->"));
@@ -79,7 +80,7 @@ fn the_page_on_one_request_shows_the_java_that_is_compiled() {
     assert_fresh("docs/one-request-lock.md", &with_part("docs/one-request-lock.md", "count in java", &part));
 }
 
-/// Words between backticks that look like names of locks or scenarios.
+/// Words between backticks.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -104,15 +105,14 @@ fn every_recommended_lock_exists() {
     }
 }
 
-/// A stored run's table that starts with this header, as Markdown.
+/// The Markdown table of a stored run that starts with this header.
 fn table(run: &str, header: &str) -> String {
     let stored = zklockbench_results::read(&file(run)).unwrap();
     let text = shown::markdown(&View::of(&stored));
     text.split("\n\n").find(|part| part.starts_with(header)).unwrap().to_owned()
 }
 
-/// Rows of the example run's table, as the report renders them: the header, the line below it, and the rows with
-/// 20 contenders.
+/// The example run's Markdown table, restricted to its header and the rows with 20 contenders.
 fn example_rows() -> Vec<String> {
     let table = table("results/example", "| strategy | contenders |");
     let rows = table.lines().enumerate();
