@@ -33,7 +33,7 @@ pub async fn execute(args: DriverCheckArgs, stop: &CancellationToken) -> Result<
     let ready = ready.map_err(|why| Error::environment(format!("the driver {why}")))?;
     let locks = chosen(&ready, &args.locks)?;
     let checked =
-        examine("driver-check", &args.place, &args.opening, stop, async |opened, progress, place| {
+        examine("driver-check", &args.place, &args.opening, stop, false, async |opened, progress, place| {
             let site = CheckSite {
                 target: opened.target.clone(),
                 place: place.to_owned(),

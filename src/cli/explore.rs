@@ -2,24 +2,28 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::args::ExploreArgs;
-use super::run::open_ensemble::examine;
+use super::run::open_ensemble::{OpenEnsemble, examine};
 use super::run::progress::Progress;
+use super::runs::reads;
+use super::shared_args::PlaceArgs;
 use super::{drivers, listing, output};
 
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_ensemble::links_capability;
 use zklockbench_explore::{
-    Explored, Finding, Lock, RELEASES, Schedule, Scope, Seen, Site, Tally, TraceStep, class_names,
-    contender_name, explore, replay,
+    Explored, Finding, Held, Lock, RELEASES, Schedule, Scope, Seen, Servers, Site, Tally, TraceStep,
+    class_names, contender_name, explore, replay,
 };
 use zklockbench_locks::leases_of;
 use zklockbench_record::{RunEnding, StepKind};
@@ -45,25 +49,29 @@ struct Case {
     trace: Vec<TraceStep>,
 }
 
-pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+pub async fn execute(mut args: ExploreArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let case = args.replay.as_deref().map(read_case).transpose()?;
+    if case.as_ref().is_some_and(|case| case.schedule.moves()) && is_local(&args.place) {
+        let is_stale = case.as_ref().is_some_and(|case| case.schedule.makes_stale());
+        args.place.servers = args.place.servers.or(Some(if is_stale { 5 } else { 3 }));
+    }
+    let apart = can_be_stale(&args.place);
     let labels = labels(&args, case.as_ref())?;
     let locks = labels.iter().map(|label| lock(label)).collect::<Result<Vec<_>, _>>()?;
-    examine(COMMAND, &args.place, &args.opening, stop, async |opened, progress, root| {
-        let server = opened
-            .addresses
-            .first()
-            .cloned()
-            .ok_or_else(|| Error::environment("the ensemble has no server"))?;
-        if opened.addresses.len() > 1 {
-            progress.note("messages go to the first server only; moves between servers are not explored");
-        }
+    examine(COMMAND, &args.place, &args.opening, stop, apart.is_ok(), async |opened, progress, root| {
+        let held = match (&apart, &opened.started) {
+            (Ok(()), Some(started)) => Held::of(Arc::clone(started)).await,
+            (Err(why), Some(_)) => Err(why.clone()),
+            (_, None) => Err("the servers were not started for this exploration".to_owned()),
+        };
+        let reached = Servers::of(&opened.addresses, held).map_err(Error::environment)?;
+        let _awake = keep_awake(opened).await?;
         let (servers, chroot) = opened.target.parts();
         let site = |lock: Lock, contenders: usize| Site {
             lock,
             // Paths in messages are not relative to the chroot.
             target: Target { connect: servers.to_owned(), access: opened.target.access.clone() },
-            server: server.clone(),
+            servers: reached.clone(),
             root: format!("{chroot}{root}"),
             contenders,
             worlds: args.worlds.into(),
@@ -74,6 +82,29 @@ pub async fn execute(args: ExploreArgs, stop: &CancellationToken) -> Result<Exit
         }
     })
     .await
+}
+
+fn is_local(place: &PlaceArgs) -> bool {
+    place.connect.is_none() && place.compose.is_none()
+}
+
+/// Whether one of the servers to start can become stale.
+fn can_be_stale(place: &PlaceArgs) -> Result<(), String> {
+    let least = Held::LEAST;
+    let servers = place.servers.and_then(|servers| usize::try_from(servers).ok());
+    if !is_local(place) || servers.is_none_or(|servers| servers < least) {
+        return Err(format!("needs {least} servers of its own"));
+    }
+    links_capability()
+}
+
+/// Keeps the servers of an ensemble awake that could leave a request unprocessed.
+async fn keep_awake(opened: &OpenEnsemble) -> Result<Option<DropGuard>, Error> {
+    if opened.addresses.len() == 1 {
+        return Ok(None);
+    }
+    let is_needed = opened.keep_awake(&opened.describe().await.servers).is_some();
+    is_needed.then(|| reads(opened)).transpose()
 }
 
 fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error> {

@@ -124,9 +124,9 @@ impl ReadyEnsemble {
     }
 }
 
-/// Starts reads that keep local servers awake, because some versions can leave a request unprocessed. Runs on
-/// this ensemble treat it as external and send no such reads.
-fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
+/// Reads that keep awake local servers that could leave a request unprocessed. Runs with a connect string take the
+/// servers for external ones, and send none.
+pub fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     let stop = CancellationToken::new();
     let target = |connect| Target { connect, access: opened.target.access.clone() };
     let targets: Vec<Target> = opened.addresses.iter().cloned().map(target).collect();

@@ -61,6 +61,58 @@ fn a_lock_without_exclusion_is_found_and_its_case_is_repeatable() {
     assert!(again["headline"].as_str().unwrap().starts_with("violated: "), "{again}");
 }
 
+/// Explores moves on that many servers. Returns what was found, and whether a server could be stale.
+fn moved(bench: &Bench, lock: &str, servers: &str) -> (Value, bool) {
+    let (_, found) = explored(bench, &[lock, "--servers", servers, "--budget", "2m", "--out", lock]);
+    let left_out: Vec<&str> =
+        found["explored"][0]["not_tried"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(!left_out.contains(&"moves between servers"), "{left_out:?}");
+    assert!(count(&found, "moved session", "held") > 10, "{found}");
+    for broken in ["violated", "stuck", "node_left", "flaky", "unexplored"] {
+        assert_eq!(count(&found, "moved session", broken), 0, "{broken}: {found}");
+    }
+    let may_be_stale = !left_out.iter().any(|what| what.starts_with("moves to a stale server"));
+    (found, may_be_stale)
+}
+
+#[test]
+#[ignore = "long: explores on three servers"]
+fn curator_mutex_holds_when_its_session_moves() {
+    let (_, may_be_stale) = moved(&Bench::new(), "curator-mutex", "3");
+    assert!(!may_be_stale, "the leader and any other of three servers are a majority");
+}
+
+#[test]
+#[ignore = "long: explores on five servers"]
+fn a_lock_that_syncs_holds_when_its_session_moves_to_a_stale_server() {
+    let (found, may_be_stale) = moved(&Bench::new(), "count", "5");
+    if may_be_stale {
+        assert!(count(&found, "stale server", "held") > 0, "{found}");
+        for broken in ["violated", "stuck", "node_left", "flaky"] {
+            assert_eq!(count(&found, "stale server", broken), 0, "{broken}: {found}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "long: explores on five servers"]
+fn a_lock_that_reads_a_stale_server_without_sync_is_found_and_its_case_is_repeatable() {
+    let bench = Bench::new();
+    let (found, may_be_stale) = moved(&bench, "curator-mutex", "5");
+    if !may_be_stale {
+        return;
+    }
+    assert!(count(&found, "stale server", "stuck") > 0, "{found}");
+    let findings = found["explored"][0]["findings"].as_array().unwrap();
+    let is_stale = |finding: &Value| finding["schedule"]["decisions"][0]["moves"] == "stale";
+    let at = findings.iter().position(is_stale).unwrap();
+    // The case alone determines the number of servers
+    let (code, again) = explored(&bench, &["--replay", found["cases"][at].as_str().unwrap()]);
+    assert_eq!(code, Some(1), "{again}");
+    let headline = again["headline"].as_str().unwrap();
+    assert!(headline.starts_with("stuck: ") && headline.contains("had not yet applied"), "{headline}");
+}
+
 #[test]
 #[ignore = "long: explores a driver seven times"]
 fn each_defect_of_a_queue_is_found() {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::outcome::Outcome;
 use super::play::RELEASES;
-use super::schedule::{Act, Choice, Decision, Schedule};
+use super::schedule::{Act, Choice, Decision, Move, Schedule};
 
 /// Kind of event, derived from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +55,31 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
     all
 }
 
+/// The faults of the connection.
+fn broken(events: &[(usize, String)]) -> impl Iterator<Item = Decision> {
+    let singles = single_faults(events).into_iter();
+    singles.filter(|one| matches!(one.act, Act::LoseRequest | Act::LoseReply | Act::Cut))
+}
+
 /// The faults of the connection, after which the contender cannot connect again for a while.
 pub fn outages(events: &[(usize, String)]) -> Vec<Decision> {
-    let singles = single_faults(events).into_iter();
-    let broken = singles.filter(|one| matches!(one.act, Act::LoseRequest | Act::LoseReply | Act::Cut));
-    broken.map(|decision| Decision { stays_away: true, ..decision }).collect()
+    broken(events).map(|decision| Decision { stays_away: true, ..decision }).collect()
+}
+
+/// The faults of the connection, after which the contender's session moves to another server.
+pub fn moves(events: &[(usize, String)]) -> Vec<Decision> {
+    broken(events).map(|decision| Decision { moves: Some(Move::Other), ..decision }).collect()
+}
+
+/// Moves to a server that has not applied the contender's last write.
+pub fn stale_moves(events: &[(usize, String)]) -> Vec<Decision> {
+    let lost = broken(events).filter(|one| one.act == Act::LoseReply && is_write(&one.at));
+    lost.map(|decision| Decision { moves: Some(Move::Stale), ..decision }).collect()
+}
+
+fn is_write(request: &str) -> bool {
+    let (_, what) = request.split_once(": ").unwrap_or(("", request));
+    ["create", "delete", "setData", "multi("].iter().any(|write| what.starts_with(write))
 }
 
 /// Ends of a contender's wait: at each event from its first one to the last one before it releases, if all of `others` have
@@ -231,6 +251,21 @@ mod tests {
         let names: Vec<&str> = all.iter().map(|one| one.act.name()).collect();
         assert_eq!(names, ["lost request", "lost reply", "cut connection"]);
         assert!(all.iter().all(|one| one.stays_away));
+    }
+
+    #[test]
+    fn sessions_move_at_each_fault_of_a_connection_and_leave_each_write_behind() {
+        let run = events(&[
+            (0, "c1: create own node"),
+            (0, "c1: create own node, reply"),
+            (0, "c1: getChildren lock"),
+        ]);
+        let faults = |all: Vec<Decision>| all.iter().map(|one| one.act.name()).collect::<Vec<_>>();
+        let moved = ["lost request", "lost reply", "cut connection", "lost request", "lost reply"];
+        assert_eq!(faults(moves(&run)), moved);
+        let stale = stale_moves(&run);
+        assert_eq!(stale.iter().map(|one| one.at.as_str()).collect::<Vec<_>>(), ["c1: create own node"]);
+        assert!(stale.iter().chain(&moves(&run)).all(|one| one.mistake().is_none()));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum NetEvent {
     },
 }
 
-/// Listeners for contenders in front of one server.
+/// Listeners for contenders in front of their servers.
 #[derive(Debug)]
 pub struct Net {
     /// `host:port` of each contender's listener.
@@ -55,7 +55,8 @@ pub struct Net {
 
 #[derive(Debug)]
 struct Shared {
-    server: String,
+    /// Server that each contender's next connection reaches.
+    upstream: Vec<Mutex<String>>,
     events: UnboundedSender<NetEvent>,
     /// Contenders whose connections are refused.
     refused: Vec<AtomicBool>,
@@ -95,8 +96,8 @@ impl Net {
     pub async fn listen(server: &str, contenders: usize) -> io::Result<Self> {
         let (sender, events) = unbounded_channel();
         let refused = (0..contenders).map(|_| AtomicBool::new(false)).collect();
-        let shared =
-            Arc::new(Shared { server: server.to_owned(), events: sender, refused, open: Mutex::default() });
+        let upstream = (0..contenders).map(|_| Mutex::new(server.to_owned())).collect();
+        let shared = Arc::new(Shared { upstream, events: sender, refused, open: Mutex::default() });
         let (mut addresses, mut accepting) = (Vec::new(), Vec::new());
         for contender in 0..contenders {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -130,6 +131,16 @@ impl Net {
     pub fn refuse(&self, contender: usize, is_refused: bool) {
         self.shared.refused[contender].store(is_refused, Ordering::SeqCst);
     }
+
+    /// Leads a contender's next connection to that server.
+    pub fn lead_to(&self, contender: usize, server: &str) {
+        server.clone_into(&mut locked(&self.shared.upstream[contender]));
+    }
+
+    /// Server that a contender's next connection reaches.
+    pub fn upstream(&self, contender: usize) -> String {
+        locked(&self.shared.upstream[contender]).clone()
+    }
 }
 
 impl Drop for Net {
@@ -151,7 +162,8 @@ async fn accept(listener: TcpListener, contender: usize, shared: Arc<Shared>) {
 
 /// Forwards the handshake and registers the connection.
 async fn open(client: TcpStream, contender: usize, shared: &Arc<Shared>) -> io::Result<()> {
-    let server = TcpStream::connect(&shared.server).await?;
+    let upstream = locked(&shared.upstream[contender]).clone();
+    let server = TcpStream::connect(&upstream).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ((mut from_client, to_client), (mut from_server, mut to_server)) =

@@ -10,7 +10,7 @@ use super::cast::{GivesUp, Wanted};
 use super::judged::{Deed, Intrusion};
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome, is_session};
-use super::schedule::{Act, Choice, Decision, Footprint, Schedule};
+use super::schedule::{Act, Choice, Decision, Footprint, Move, Schedule};
 use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::wire::{OperationKind, Request};
 use super::world::World;
@@ -98,6 +98,10 @@ pub async fn play(
     if let Some(failure) = play.stage.world.cast.driver_failure() {
         return Err(failure);
     }
+    let played = match (play.stage.let_links_go().await, played) {
+        (Err(why), Ok(_)) => Err(why),
+        (_, played) => played,
+    };
     let outcome = play.outcome(played);
     // Nodes that cannot be removed in time remain until the end of the exploration.
     let _ = tokio::time::timeout(limit, play.clear()).await;
@@ -165,6 +169,10 @@ impl Play<'_, '_> {
             self.message(contender, direction).await?;
             return Ok(true);
         }
+        if self.stage.held_since.is_some() {
+            self.stage.wait_with_links().await?;
+            return Ok(true);
+        }
         if self.schedule.order.is_some() {
             return self.choose();
         }
@@ -226,7 +234,11 @@ impl Play<'_, '_> {
             self.missed.push(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
             return Ok(());
         }
+        if let Some(why) = decision.mistake() {
+            return Err(Unexplored(why));
+        }
         self.stage.all[contender].was_hit |= !decision.act.is_delay();
+        self.stage.move_by(contender, decision)?;
         if decision.stays_away {
             self.stage.world.net.refuse(contender, true);
             self.stage.all[contender].is_away = true;
@@ -235,6 +247,10 @@ impl Play<'_, '_> {
             Act::LoseRequest => {
                 self.fault_noted(contender, "the request is lost, and the connection breaks");
                 self.stage.lose_request(contender);
+            }
+            Act::LoseReply if decision.moves == Some(Move::Stale) => {
+                self.events.push((contender, decision.at.clone()));
+                self.stage.move_to_stale(contender, decision).await?;
             }
             Act::LoseReply => {
                 self.fault_noted(contender, "the reply will be lost, and the connection breaks");
@@ -533,7 +549,8 @@ impl Play<'_, '_> {
 
     /// Whether messages have arrived for a while without any progress, as from a waiter that polls.
     fn only_polls(&self) -> bool {
-        self.stage.progressed.elapsed() > self.stage.world.pace.stuck_after / PATIENCE
+        self.stage.held_since.is_none()
+            && self.stage.progressed.elapsed() > self.stage.world.pace.stuck_after / PATIENCE
     }
 
     /// Whether contenders have sent messages without progress for too long, as a polling waiter does.
@@ -603,6 +620,8 @@ impl Play<'_, '_> {
     fn outcome(&mut self, played: Result<Aftermath, Unexplored>) -> Outcome {
         let judged = self.stage.deeds.judge();
         let exclusion = judged.clone().unwrap_or_default();
+        let unmoved = self.stage.all.iter().position(|one| one.is_moving).map(contender_name);
+        self.missed.extend(unmoved.map(|name| format!("{name} did not connect to another server")));
         let left = self.open.iter().map(|decision| &decision.at).chain(&self.wanted);
         self.missed.extend(left.map(|event| format!("`{event}` did not arrive")));
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{RwLock, watch};
 use tokio::time::Instant;
 
 use super::cast::Lock;
@@ -15,6 +15,7 @@ use super::habits::Habits;
 use super::outcome::{Nodes, Outcome};
 use super::play::play;
 use super::schedule::Schedule;
+use super::stale::Servers;
 use super::world::{Pace, World};
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
@@ -25,8 +26,7 @@ use zklockbench_zk::Target;
 pub struct Site {
     pub lock: Lock,
     pub target: Target,
-    /// `host:port` of the server.
-    pub server: String,
+    pub servers: Servers,
     /// Directory in which locks are created.
     pub root: String,
     pub contenders: usize,
@@ -68,6 +68,8 @@ struct Jobs {
     /// Number of times that schedules were discarded.
     forgotten: watch::Sender<u64>,
     is_over: AtomicBool,
+    /// Held alone by a schedule that holds the servers' links, which would stall all others.
+    links: RwLock<()>,
 }
 
 impl Jobs {
@@ -152,7 +154,7 @@ fn serve(
     let is_plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     let root =
         format!("{}/{}-{number}", site.root, site.lock.label.chars().map(is_plain).collect::<String>());
-    let opening = World::open(site.lock.clone(), &site.target, &site.server, root, site.contenders, habits);
+    let opening = World::open(site.lock.clone(), &site.target, &site.servers, root, site.contenders, habits);
     let mut world = match runtime.block_on(opening) {
         Ok(world) => world,
         Err(error) => return drop(results.send(Err(error))),
@@ -160,7 +162,15 @@ fn serve(
     while let Some(Job { schedule, usually_left, since }) = jobs.next() {
         let mut forgotten = jobs.forgotten.subscribe();
         let is_stopped = async move { drop(forgotten.wait_for(|times| *times > since).await) };
-        let outcome = runtime.block_on(play(&mut world, &schedule, usually_left.as_ref(), is_stopped));
+        let outcome = runtime.block_on(async {
+            let (_alone, _shared);
+            if schedule.makes_stale() {
+                _alone = jobs.links.write().await;
+            } else {
+                _shared = jobs.links.read().await;
+            }
+            play(&mut world, &schedule, usually_left.as_ref(), is_stopped).await
+        });
         if results.send(outcome).is_err() {
             break;
         }

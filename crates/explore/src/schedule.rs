@@ -66,6 +66,24 @@ impl Act {
     }
 }
 
+/// Server that a contender's session reaches after its connection broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Move {
+    /// Another server, which knows what the first one knew.
+    Other,
+    /// A server that has not applied the lost request yet, because it is not committed.
+    Stale,
+}
+
+impl Move {
+    pub const NAMES: [&'static str; 2] = ["moved session", "stale server"];
+
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// A fault at the event with that name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
@@ -78,6 +96,9 @@ pub struct Decision {
     /// Whether the contender cannot connect again before the others have nothing left to do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stays_away: bool,
+    /// Server to which the contender's session moves; `None`: it returns to the same server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<Move>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -88,7 +109,7 @@ fn is_false(value: &bool) -> bool {
 impl Decision {
     /// A fault that hits the event's own contender.
     pub fn new(act: Act, at: impl Into<String>) -> Self {
-        Self { act, at: at.into(), victim: None, stays_away: false }
+        Self { act, at: at.into(), victim: None, stays_away: false, moves: None }
     }
 
     /// The same fault, for that contender.
@@ -102,6 +123,22 @@ impl Decision {
         self.victim.map_or_else(own, |victim| victim == contender)
     }
 
+    /// Name of its class of faults.
+    pub fn class(&self) -> &'static str {
+        self.moves.map_or_else(|| self.act.name(), Move::name)
+    }
+
+    /// Why the decision is impossible for any lock.
+    pub fn mistake(&self) -> Option<String> {
+        let breaks = matches!(self.act, Act::LoseRequest | Act::LoseReply | Act::Cut);
+        let is_right = match self.moves {
+            None => true,
+            Some(Move::Other) => breaks,
+            Some(Move::Stale) => self.act == Act::LoseReply && !self.stays_away,
+        };
+        (!is_right).then(|| format!("no session moves by that fault at `{}`", self.at))
+    }
+
     /// The fault as a clause: ``c1's `create own node` was lost``.
     pub fn cause(&self) -> String {
         let (who, what) = self.at.split_once(": ").unwrap_or(("", &self.at));
@@ -109,11 +146,18 @@ impl Decision {
             None => (who.to_owned(), format!("`{what}`")),
             Some(victim) => (contender_name(victim), format!("{who}'s `{what}`")),
         };
-        let away = if self.stays_away {
+        let mut away = if self.stays_away {
             format!(", and {hit} could not connect for a while")
         } else {
             String::new()
         };
+        match self.moves {
+            None => {}
+            Some(Move::Other) => away += &format!(", and {hit} moved to another server"),
+            Some(Move::Stale) => {
+                return format!("{who} moved to a server that had not yet applied its `{what}`");
+            }
+        }
         match &self.act {
             Act::LoseRequest => format!("{who}'s `{what}` was lost{away}"),
             Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost{away}"),
@@ -153,6 +197,16 @@ impl Schedule {
 
     pub fn in_order(contenders: usize, order: Vec<String>) -> Self {
         Self { order: Some(order), ..Self::undisturbed(contenders) }
+    }
+
+    /// Whether the schedule holds the servers' links.
+    pub fn makes_stale(&self) -> bool {
+        self.decisions.iter().any(|decision| decision.moves == Some(Move::Stale))
+    }
+
+    /// Whether a session moves between servers.
+    pub fn moves(&self) -> bool {
+        self.decisions.iter().any(|decision| decision.moves.is_some())
     }
 
     pub fn read_by(self, readers: &[usize]) -> Self {
@@ -231,11 +285,22 @@ mod tests {
             Decision::new(delay, "c2: getChildren lock"),
             Decision { stays_away: true, ..Decision::new(Act::Cut, "c2: getChildren lock, reply") },
             Decision::new(Act::Kill, "c3: exists c2.node1").of(1),
+            Decision { moves: Some(Move::Stale), ..Decision::new(Act::LoseReply, "c3: create own node") },
         ];
         let schedule = Schedule::with(3, decisions).read_by(&[2]);
         let text = serde_json::to_string(&schedule).unwrap();
         assert!(text.contains(r#"{"do":"lose-reply","at":"c2: create own node"}"#), "{text}");
+        assert!(text.contains(r#""at":"c3: create own node","moves":"stale"}"#), "{text}");
         assert_eq!(serde_json::from_str::<Schedule>(&text).unwrap(), schedule);
+    }
+
+    #[test]
+    fn only_faults_of_a_connection_move_a_session() {
+        let moved = |act, moves| Decision { moves: Some(moves), ..Decision::new(act, "c1: sync lock") };
+        assert_eq!(moved(Act::Cut, Move::Other).mistake(), None);
+        assert_eq!(moved(Act::LoseReply, Move::Stale).mistake(), None);
+        assert!(moved(Act::LoseRequest, Move::Stale).mistake().is_some());
+        assert!(moved(Act::Kill, Move::Other).mistake().is_some());
     }
 
     #[test]
@@ -246,6 +311,11 @@ mod tests {
         assert_eq!(
             Decision::new(Act::GiveUp, event).of(1).cause(),
             "c2's wait was ended before c1's `delete c1.node1`"
+        );
+        let moved = Decision { moves: Some(Move::Other), ..Decision::new(Act::LoseReply, event) };
+        assert_eq!(
+            moved.cause(),
+            "c1's `delete c1.node1` was carried out, but its reply was lost, and c1 moved to another server"
         );
     }
 }

@@ -10,10 +10,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::candidates::{OpenOrder, abandoned_waits, ends_of_others, outages, pairs, single_faults};
+use super::candidates::{
+    OpenOrder, abandoned_waits, ends_of_others, moves, outages, pairs, single_faults, stale_moves,
+};
 use super::outcome::{Fault, Nodes, Outcome};
 use super::pool::{Pool, Runs, Site};
-use super::schedule::{Act, Decision, Schedule, TraceStep};
+use super::schedule::{Act, Decision, Move, Schedule, TraceStep};
 use super::world::Pace;
 use zklockbench_core::catalog::Holders;
 use zklockbench_core::error::Error;
@@ -163,6 +165,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     if gives_up {
         singles.extend(search.single_faults(&undisturbed, abandoned_waits(&undisturbed.events, last, &[]))?);
     }
+    search.moves(&undisturbed)?;
     let with_a_middle =
         if most == site.contenders { Some(undisturbed.clone()) } else { search.undisturbed(most, &[])? };
     match with_a_middle {
@@ -210,6 +213,9 @@ fn with_a_middle(site: &Site) -> usize {
 /// What an exploration leaves out.
 fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
     let guarantees = &site.lock.entry.card.guarantees;
+    let has_others = site.servers.other.is_some();
+    let stale = site.servers.held.as_ref().err().filter(|_| has_others);
+    let stale = stale.map(|why| format!("moves to a stale server ({why})"));
     let parts = [
         (!scope.pairs, "two faults at once"),
         (site.lock.gives_up().is_none(), "timeouts and cancellation"),
@@ -217,12 +223,14 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
         (matches!(guarantees.holders, Holders::Leases(_)), "several leases at once"),
         (guarantees.reentrant, "acquiring again while holding"),
         (true, "third acquisitions, and second ones without a fault"),
-        (true, "moves between servers"),
+        (!has_others, "moves between servers"),
+        (has_others, "moves together with other faults, or by readers"),
+        (has_others && site.servers.held.is_ok(), "followers that lag"),
         (true, "sessions that end by time, and holds of seconds"),
     ];
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
     let more = format!("more than {} contenders", with_a_middle(site));
-    parts.map(|(_, what)| what.to_owned()).chain([more]).collect()
+    parts.map(|(_, what)| what.to_owned()).chain(stale).chain([more]).collect()
 }
 
 /// Runs one schedule again.
@@ -327,6 +335,19 @@ impl<'a, P: Runs> Search<'a, P> {
     fn single_faults(&mut self, run: &Outcome, decisions: Vec<Decision>) -> Result<Vec<Outcome>, Error> {
         let with = |decision| Schedule { decisions: vec![decision], ..run.schedule.clone() };
         self.all(decisions.into_iter().map(with).collect())
+    }
+
+    /// Moves between servers, where there are several.
+    fn moves(&mut self, undisturbed: &Outcome) -> Result<(), Error> {
+        let servers = &self.site.servers;
+        let (others, stale) = (servers.other.is_some(), servers.held.is_ok());
+        if others {
+            self.single_faults(undisturbed, moves(&undisturbed.events))?;
+        }
+        if others && stale {
+            self.single_faults(undisturbed, stale_moves(&undisturbed.events))?;
+        }
+        Ok(())
     }
 
     /// Counts a part of the exploration for which no time was left.
@@ -535,14 +556,14 @@ fn class_of(schedule: &Schedule) -> &'static str {
     match schedule.decisions.as_slice() {
         _ if !schedule.readers.is_empty() => READERS,
         [] => NO_FAULT,
-        [one] => one.act.name(),
+        [one] => one.class(),
         _ => PAIRS,
     }
 }
 
 /// Names of all classes in the order of the table.
 pub fn class_names() -> Vec<&'static str> {
-    [NO_FAULT].into_iter().chain(Act::NAMES).chain([ORDERS, READERS, PAIRS]).collect()
+    [NO_FAULT].into_iter().chain(Act::NAMES).chain(Move::NAMES).chain([ORDERS, READERS, PAIRS]).collect()
 }
 
 #[cfg(test)]
@@ -551,6 +572,7 @@ mod tests {
 
     use super::*;
     use crate::cast::Lock;
+    use crate::stale::Servers;
     use zklockbench_core::catalog::{ParamValue, Params};
     use zklockbench_zk::{Access, Target};
 
@@ -598,7 +620,8 @@ mod tests {
         let entry = *zklockbench_locks::find("count").unwrap();
         let lock = Lock { label: "count".into(), entry, params: Params::new(), driven: None };
         let target = Target { connect: String::new(), access: Access::default() };
-        Site { lock, target, server: String::new(), root: String::new(), contenders: 2, worlds: 1 }
+        let servers = Servers { home: String::new(), other: None, held: Err("there is one server".into()) };
+        Site { lock, target, servers, root: String::new(), contenders: 2, worlds: 1 }
     }
 
     fn search<'a>(site: &'a Site, is_late: bool, faults: &[Option<Fault>]) -> Search<'a, Fake> {
@@ -650,6 +673,17 @@ mod tests {
         site.lock.entry = *zklockbench_locks::find("curator-semaphore").unwrap();
         site.lock.params = [("leases".to_owned(), ParamValue::Count(2))].into();
         assert_eq!(with_a_middle(&site), 4);
+    }
+
+    #[test]
+    fn moves_are_listed_as_not_tried_only_where_they_are_not() {
+        let mut site = site();
+        let scope = Scope { budget: Duration::ZERO, pairs: false };
+        let lists = |site: &Site, what: &str| not_tried(site, scope).iter().any(|one| one.starts_with(what));
+        assert!(lists(&site, "moves between servers") && !lists(&site, "moves to a stale server"));
+        site.servers.other = Some(String::new());
+        assert!(!lists(&site, "moves between servers"));
+        assert!(lists(&site, "moves to a stale server (there is one server)"));
     }
 
     #[test]

@@ -57,10 +57,10 @@ pub struct Pending {
 
 /// A request that the server has received but not answered.
 #[derive(Debug)]
-struct Awaited {
+pub struct Awaited {
     request: Request,
     name: String,
-    since: Instant,
+    pub since: Instant,
     is_doomed: bool,
 }
 
@@ -69,11 +69,13 @@ pub struct Conn {
     id: ConnId,
     pub to_server: VecDeque<Pending>,
     pub to_client: VecDeque<Pending>,
-    awaited: VecDeque<Awaited>,
+    pub awaited: VecDeque<Awaited>,
     /// Pings in progress; `true` for pings of the exploration.
     pings: VecDeque<bool>,
     /// Whether a write since the last ping may have caused notifications.
     is_stale: bool,
+    /// Whether a `sync` of the exploration is in progress.
+    is_syncing: bool,
     pinged: Instant,
     server_gone: bool,
 }
@@ -103,6 +105,8 @@ pub struct Contender {
     disconnected: Instant,
     /// Whether the contender's session or node was ended from outside, and it has no new node yet.
     has_lost_right: bool,
+    /// Whether the contender's session has yet to reach another server.
+    pub is_moving: bool,
     /// Whether the contender's session was ended from outside.
     session_ended: bool,
     /// Whether a later session has answered a request since.
@@ -126,12 +130,13 @@ impl Contender {
             was_quiet: false,
             disconnected: now,
             has_lost_right: false,
+            is_moving: false,
             session_ended: false,
             is_answered_since: false,
         }
     }
 
-    fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         matches!(self.status, Status::Opening | Status::Acquiring | Status::Releasing)
     }
 
@@ -168,6 +173,10 @@ pub struct Stage<'w> {
     pub progressed: Instant,
     /// Whether a contender deleted the node of another one that has its session.
     pub is_trespassed: bool,
+    /// Time since which the servers' links are held.
+    pub held_since: Option<Instant>,
+    /// Contender that has moved to the stale server and sent nothing since.
+    pub stale_for: Option<usize>,
 }
 
 impl<'w> Stage<'w> {
@@ -183,6 +192,8 @@ impl<'w> Stage<'w> {
             moves: 0,
             progressed: now,
             is_trespassed: false,
+            held_since: None,
+            stale_for: None,
         }
     }
 
@@ -215,6 +226,9 @@ impl<'w> Stage<'w> {
         loop {
             self.take_news();
             self.pass_on();
+            if self.needs_links() {
+                self.let_links_go().await?;
+            }
             let Some(until) = self.waits_until()? else { return Ok(()) };
             self.wait_until(until).await;
         }
@@ -249,7 +263,8 @@ impl<'w> Stage<'w> {
         for (number, one) in self.all.iter().enumerate() {
             let Some(conn) = one.conn.as_ref().filter(|conn| !conn.server_gone) else { continue };
             let asked = conn.awaited.front().map(|awaited| awaited.since);
-            let pinged = conn.pings.iter().any(|own| *own).then_some(conn.pinged);
+            let is_pinged = conn.is_syncing || conn.pings.iter().any(|own| *own);
+            let pinged = is_pinged.then_some(conn.pinged);
             let Some(since) = asked.or(pinged) else { continue };
             if since + ANSWERS_WITHIN <= now {
                 let name = contender_name(number);
@@ -260,7 +275,12 @@ impl<'w> Stage<'w> {
             answers_are_due = true;
             wait(since + ANSWERS_WITHIN);
         }
-        if !answers_are_due && self.ping_stale() {
+        if let Some(due) = self.links_due() {
+            // Barriers need the links.
+            if answers_are_due {
+                wait(due);
+            }
+        } else if !answers_are_due && self.ping_stale() {
             wait(now + ANSWERS_WITHIN);
         }
         for contender in 0..self.all.len() {
@@ -272,16 +292,23 @@ impl<'w> Stage<'w> {
     }
 
     /// Pings the connections on which a write may have caused notifications; returns whether there are any. The server
-    /// answers a ping only after all earlier messages.
+    /// answers a ping only after all earlier messages. One of several servers may not have applied the write yet, so it
+    /// gets a `sync`.
     fn ping_stale(&mut self) -> bool {
+        let syncs = self.world.servers.other.is_some();
         let mut any = false;
         for one in &mut self.all {
             let Some(conn) = one.conn.as_mut().filter(|conn| conn.is_stale && !conn.server_gone) else {
                 continue;
             };
             (conn.is_stale, conn.pinged) = (false, Instant::now());
-            conn.pings.push_back(true);
-            self.world.net.to_server(conn.id, wire::ping());
+            if syncs {
+                conn.is_syncing = true;
+                self.world.net.to_server(conn.id, wire::sync());
+            } else {
+                conn.pings.push_back(true);
+                self.world.net.to_server(conn.id, wire::ping());
+            }
             any = true;
         }
         any
@@ -463,6 +490,7 @@ impl<'w> Stage<'w> {
     fn connected(&mut self, id: ConnId, contender: usize) {
         self.touch(contender, "a new connection");
         self.moves += 1;
+        self.all[contender].is_moving = false;
         self.all[contender].conn = Some(Conn {
             id,
             to_server: VecDeque::new(),
@@ -470,6 +498,7 @@ impl<'w> Stage<'w> {
             awaited: VecDeque::new(),
             pings: VecDeque::new(),
             is_stale: false,
+            is_syncing: false,
             pinged: Instant::now(),
             server_gone: false,
         });
@@ -489,6 +518,7 @@ impl<'w> Stage<'w> {
         };
         if !passes {
             self.reacted(contender);
+            self.stale_for.take_if(|moved| *moved == contender);
         }
         let pending = Pending { name, frame, request, refusal: None, kind: StepKind::Request, passes };
         if let Some(conn) = self.all[contender].conn.as_mut() {
@@ -511,6 +541,10 @@ impl<'w> Stage<'w> {
             return;
         }
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
+        if frame.get(4..8) == Some(&wire::SYNC.to_be_bytes()) {
+            conn.is_syncing = false;
+            return;
+        }
         let answer = Answer::read(&frame, conn.awaited.front().map(|awaited| &awaited.request));
         let (name, kind, refusal, passes) = match answer {
             None | Some(Answer::Authenticated) => (String::new(), StepKind::Reply, None, true),
@@ -599,7 +633,7 @@ impl<'w> Stage<'w> {
 }
 
 /// The name without the contender: `create own node`.
-fn short(name: &str) -> &str {
+pub fn short(name: &str) -> &str {
     name.split_once(": ").map_or(name, |(_, rest)| rest)
 }
 

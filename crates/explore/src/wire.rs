@@ -6,6 +6,9 @@ use zklockbench_core::jute::Reader;
 pub const NOTIFICATION: i32 = -1;
 pub const PING: i32 = -2;
 pub const AUTH: i32 = -4;
+/// Xid of a `sync` of the exploration.
+pub const SYNC: i32 = i32::MAX - 1;
+const SYNC_OPCODE: i32 = 9;
 const CLOSE: i32 = -11;
 const PING_OPCODE: i32 = 11;
 const AUTH_OPCODE: i32 = 100;
@@ -66,6 +69,13 @@ pub fn ping() -> Vec<u8> {
 pub fn close_session() -> Vec<u8> {
     // The exploration does not wait for the answer, so the number only has to differ from the special ones.
     frame(&[i32::MAX, CLOSE])
+}
+
+/// A `sync` of the exploration, which a server answers once it has applied every earlier write.
+pub fn sync() -> Vec<u8> {
+    const PATH: &[u8] = b"/";
+    let header = [SYNC.to_be_bytes(), SYNC_OPCODE.to_be_bytes(), (PATH.len() as i32).to_be_bytes()].concat();
+    [&((header.len() + PATH.len()) as i32).to_be_bytes(), &header[..], PATH].concat()
 }
 
 fn frame(header: &[i32; 2]) -> Vec<u8> {
@@ -247,6 +257,8 @@ mod tests {
     fn heartbeats_and_session_closes_are_passed_on_at_once() {
         assert!(Request::read(&ping()).unwrap().passes());
         assert!(Request::read(&close_session()).unwrap().passes());
+        let synced = Request::read(&sync()).unwrap();
+        assert_eq!((synced.xid, synced.name(), synced.path()), (SYNC, "sync".to_owned(), "/"));
         let watch = framed(&[&int(3), &int(3), &string("/lock/a"), &[1]]);
         assert_eq!(Request::read(&watch).unwrap().name(), "exists+watch");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::cast::{Cast, Lock};
 use super::habits::Habits;
 use super::net::Net;
+use super::stale::Servers;
 use zklockbench_core::error::Error;
 use zklockbench_zk::Target;
 
@@ -46,7 +47,7 @@ pub struct World {
     pub lock: Lock,
     pub pace: Pace,
     pub habits: Arc<Habits>,
-    server: String,
+    pub servers: Servers,
     contenders: usize,
     /// Directory of the world's locks.
     root: String,
@@ -61,18 +62,18 @@ impl World {
     pub async fn open(
         lock: Lock,
         target: &Target,
-        server: &str,
+        servers: &Servers,
         root: String,
         contenders: usize,
         habits: Arc<Habits>,
     ) -> Result<Self, Error> {
-        let net = listen(server, contenders).await?;
-        let cast = Cast::start(lock.clone(), target.on(server), contenders + 1)?;
+        let net = listen(&servers.home, contenders).await?;
+        let cast = Cast::start(lock.clone(), target.on(&servers.home), contenders + 1)?;
         let created = cast.create(&root).await;
         created.map_err(|failure| Error::environment(format!("cannot create {root}: {failure}")))?;
         let pace = Pace::of(&lock);
-        let server = server.to_owned();
-        Ok(Self { net, cast, lock, pace, habits, server, contenders, root, plays: 0 })
+        let servers = servers.clone();
+        Ok(Self { net, cast, lock, pace, habits, servers, contenders, root, plays: 0 })
     }
 
     /// Prepares the next schedule on new ports, so that no client of an earlier schedule connects. Returns the path of
@@ -82,7 +83,7 @@ impl World {
     ///
     /// If the loopback interface has no free port.
     pub async fn next(&mut self) -> Result<String, Error> {
-        self.net = listen(&self.server, self.contenders).await?;
+        self.net = listen(&self.servers.home, self.contenders).await?;
         self.plays += 1;
         Ok(format!("{}/{}", self.root, self.plays))
     }

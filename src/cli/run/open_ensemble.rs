@@ -57,6 +57,7 @@ pub async fn examine<T>(
     place: &PlaceArgs,
     opening: &OpeningArgs,
     stop: &CancellationToken,
+    apart: bool,
     work: impl AsyncFnOnce(&OpenEnsemble, &Progress, &str) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let access = opening.access.access(None)?;
@@ -68,7 +69,9 @@ pub async fn examine<T>(
     let progress = Progress::new(&TrialPlan::of(&scenario), opening.quiet, false);
     let logs = tempfile::tempdir()
         .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
-    let opened = OpenEnsemble::open(&scenario, opening, access, logs.path().into(), &progress, stop).await?;
+    let needs = if apart { Needs::of(&scenario).with_links() } else { Needs::of(&scenario) };
+    let logs_at = logs.path().into();
+    let opened = OpenEnsemble::open_for(&scenario, &needs, opening, access, logs_at, &progress, stop).await?;
     let done = async {
         let name = format!("{command}-{:08x}", rand::random::<u32>());
         let workspace = Workspace::create(opened.target.clone(), &name).await?;
@@ -97,8 +100,21 @@ impl OpenEnsemble {
         progress: &Progress,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
+        Self::open_for(scenario, &Needs::of(scenario), args, access, logs, progress, stop).await
+    }
+
+    /// Like [`OpenEnsemble::open`], for needs beyond the scenario's faults.
+    async fn open_for(
+        scenario: &Scenario,
+        needs: &Needs,
+        args: &OpeningArgs,
+        access: Access,
+        logs: PathBuf,
+        progress: &Progress,
+        stop: &CancellationToken,
+    ) -> Result<Self, Error> {
         let opening = async {
-            let servers = Servers::open(scenario, args, &access, &logs, progress).await?;
+            let servers = Servers::open(scenario, needs, args, &access, &logs, progress).await?;
             let started = servers.started();
             let digest = access.digest.or_else(|| started.is_some().then(Secret::drawn));
             let (connect, addresses) = match &servers {
@@ -257,12 +273,12 @@ impl OpenEnsemble {
 impl Servers {
     async fn open(
         scenario: &Scenario,
+        needs: &Needs,
         args: &OpeningArgs,
         access: &Access,
         logs: &Path,
         progress: &Progress,
     ) -> Result<Self, Error> {
-        let needs = Needs::of(scenario);
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => external(connect, access).await.map(Self::External),
             _ if args.access.wants_tls() => {
@@ -377,7 +393,13 @@ impl Needs {
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
     }
 
-    /// Whether faults break servers, which the run must then start itself.
+    /// The same needs, and servers that can be cut off from each other.
+    fn with_links(mut self) -> Self {
+        self.0.insert(Capability::Links);
+        self
+    }
+
+    /// Whether faults affect servers, which must then be started for the run.
     pub fn own_servers(&self) -> bool {
         self.0.iter().any(|need| need.reaches_servers())
     }
