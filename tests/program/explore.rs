@@ -84,12 +84,15 @@ fn curator_mutex_holds_when_its_session_moves() {
 
 #[test]
 #[ignore = "long: explores on five servers"]
-fn a_lock_that_syncs_holds_when_its_session_moves_to_a_stale_server() {
-    let (found, may_be_stale) = moved(&Bench::new(), "count", "5");
-    if may_be_stale {
-        assert!(count(&found, "stale server", "held") > 0, "{found}");
-        for broken in ["violated", "stuck", "node_left", "flaky"] {
-            assert_eq!(count(&found, "stale server", broken), 0, "{broken}: {found}");
+fn locks_that_sync_or_give_up_hold_when_their_sessions_move_to_a_stale_server() {
+    let bench = Bench::new();
+    for lock in ["ahead", "count"] {
+        let (found, may_be_stale) = moved(&bench, lock, "5");
+        if may_be_stale {
+            assert!(count(&found, "stale server", "held") > 1, "{lock}: {found}");
+            for broken in ["violated", "stuck", "node_left", "flaky"] {
+                assert_eq!(count(&found, "stale server", broken), 0, "{lock}, {broken}: {found}");
+            }
         }
     }
 }

@@ -518,6 +518,8 @@ impl<'w> Stage<'w> {
         };
         if !passes {
             self.reacted(contender);
+        }
+        if !passes || request.as_ref().is_some_and(Request::ends_session) {
             self.stale_for.take_if(|moved| *moved == contender);
         }
         let pending = Pending { name, frame, request, refusal: None, kind: StepKind::Request, passes };

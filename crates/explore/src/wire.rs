@@ -99,6 +99,11 @@ impl Request {
         matches!(self.opcode, PING_OPCODE | AUTH_OPCODE | SASL_OPCODE | CLOSE)
     }
 
+    /// Whether the client ends its session.
+    pub fn ends_session(&self) -> bool {
+        self.opcode == CLOSE
+    }
+
     /// Name of the request without its path.
     pub fn name(&self) -> String {
         let names: Vec<&str> = self.operations.iter().map(|operation| operation.name).collect();
@@ -256,7 +261,8 @@ mod tests {
     #[test]
     fn heartbeats_and_session_closes_are_passed_on_at_once() {
         assert!(Request::read(&ping()).unwrap().passes());
-        assert!(Request::read(&close_session()).unwrap().passes());
+        let closed = Request::read(&close_session()).unwrap();
+        assert!(closed.passes() && closed.ends_session());
         let synced = Request::read(&sync()).unwrap();
         assert_eq!((synced.xid, synced.name(), synced.path()), (SYNC, "sync".to_owned(), "/"));
         let watch = framed(&[&int(3), &int(3), &string("/lock/a"), &[1]]);
