@@ -251,7 +251,7 @@ impl TrialSpec {
         time(self.seconds())
     }
 
-    /// Approximate peak memory of this process during the trial, in bytes; see [`MEMORY_BASIS`].
+    /// Approximate peak memory of this process during the trial, in bytes.
     pub fn estimated_memory(&self) -> u64 {
         let (locks, contenders) = (self.locks as u128, self.contenders as u128);
         // Each contender lists all contenders of its lock.
