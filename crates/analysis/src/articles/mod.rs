@@ -137,7 +137,7 @@ pub struct Named<T> {
     pub what: T,
 }
 
-/// All evidence for decisions. Of several runs of a scenario, the latest counts.
+/// All evidence for decisions. The latest of several runs of a scenario counts.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     pub runs: Vec<Named<StoredRun>>,

@@ -187,7 +187,7 @@ mod tests {
         std::fs::write(locks.path().join("zklockbench-planted"), "").unwrap();
         std::fs::set_permissions(locks.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let refused = left_in(locks.path(), |_| panic!("must not remove anything")).unwrap_err();
-        assert!(refused.contains("can be written to by others"), "{refused}");
+        assert!(refused.contains("is writable by others"), "{refused}");
         assert!(Project::create_in(locks.path()).is_err());
     }
 
