@@ -227,7 +227,7 @@ fn a_partition_is_refused_with_a_reason_before_anything_starts() {
     let bench =
         Bench::with(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
     let said = bench.refuses(&format!("run scenario.toml --compose '{THREE}'"));
-    assert!(said.contains("Docker cannot") && said.contains("use `isolate`"), "{said}");
+    assert!(said.contains("Docker can only disconnect a server") && said.contains("use `isolate`"), "{said}");
     assert!(!said.contains("containers of"), "containers were created: {said}");
 }
 

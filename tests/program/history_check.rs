@@ -234,7 +234,7 @@ fn an_event_that_arrives_far_too_late_is_refused() {
     }
     writer.write(&session(600)).unwrap();
     let late = writer.write(&session(599)).unwrap_err();
-    assert!(late.to_string().contains("came 1999401 µs after a later one"), "{late}");
+    assert!(late.to_string().contains("arrived 1999401 µs after a later event"), "{late}");
 }
 
 /// Set in the process whose memory is measured.

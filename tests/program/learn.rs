@@ -211,5 +211,5 @@ fn wrong_directories_and_options_are_refused_with_a_suggestion() {
         assert!(refused.contains(says), "{typed}: {refused}");
     }
     let shown = bench.shows("learn --connect zk1:2181 --path /locks --dry-run");
-    assert!(shown.starts_with("Would send to zk1:2181") && shown.contains("addWatch /locks"), "{shown}");
+    assert!(shown.starts_with("Requests to zk1:2181") && shown.contains("addWatch /locks"), "{shown}");
 }
