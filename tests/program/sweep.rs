@@ -35,7 +35,7 @@ fn a_series_with_a_link_in_place_of_a_folder_is_not_resumed() {
         let _ = fs::remove_dir_all(&path);
         symlink(bench.path("far"), &path).unwrap();
         let said = bench.refuses(sweep);
-        assert!(said.contains(folder) && said.contains("is not followed"), "{said}");
+        assert!(said.contains(folder) && said.contains("are not followed"), "{said}");
         fs::remove_file(&path).unwrap();
     }
     assert_eq!(files(), 0);

@@ -37,7 +37,8 @@ fn verbose_run_logs_servers_trials_faults_and_sessions_in_order_but_no_acquisiti
         assert!(found, "`{expected}` is missing, or comes too early: {said}");
     }
     assert!(said.contains("org.apache.zookeeper.server.quorum.QuorumPeerMain"), "{said}");
-    assert!(logged.is_sorted_by_key(|(time, _)| *time), "{said}");
+    // A thread notes the time before it writes, so another thread's line may come first.
+    assert!(logged.is_sorted_by(|(one, _), (next, _)| next + 0.1 >= *one), "{said}");
     let acquired = bench.stored().trials[0].measured.acquired();
     assert!(
         (logged.len() as u64) < acquired.max(60),

@@ -228,7 +228,7 @@ fn parts_of_different_runs_are_refused_with_their_names() {
         assert_eq!(code(&output), Some(2), "{}", stderr(&output));
         stderr(&output)
     };
-    assert!(told(&[first.part(0)]).contains("there is none from worker 1"));
+    assert!(told(&[first.part(0)]).contains("there is no part of worker 1"));
     assert!(told(&[first.part(0), first.part(0)]).contains("two parts of worker 0"));
     let mixed = told(&[first.part(0), second.part(1)]);
     assert!(
@@ -336,7 +336,7 @@ fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
     }
     let merged = job.merge();
     assert_eq!(code(&merged), Some(2), "{}", stderr(&merged));
-    assert!(stderr(&merged).contains("there is none from worker 2"), "{}", stderr(&merged));
+    assert!(stderr(&merged).contains("there is no part of worker 2"), "{}", stderr(&merged));
 }
 
 #[test]

@@ -277,8 +277,8 @@ pub struct Run {
     /// resumed run, the floor of its first segment, if the other segments agree.
     #[serde(default)]
     pub floor: Option<Floor>,
-    /// Floor after the last trial; comparisons with the floor are inconclusive if it changed. `None` if it
-    /// was not measured again.
+    /// Floor after the last trial; comparisons with the floor are inconclusive if it changed. `None` if
+    /// there was no second measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor_after: Option<Floor>,
     /// Segments of a resumed run, each with its own ensemble and floor; empty if the run was not resumed.
