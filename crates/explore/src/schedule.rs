@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names::contender_name;
+use super::wire::{OperationKind, Request};
 use zklockbench_record::StepKind;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -234,6 +235,23 @@ pub struct Footprint {
 }
 
 impl Footprint {
+    /// Nodes of a contender's request.
+    pub fn of(contender: usize, request: &Request) -> Self {
+        let mut footprint = Self { contender, ..Self::default() };
+        for operation in &request.operations {
+            let (path, parent) = (operation.path.clone(), parent(&operation.path));
+            match operation.kind {
+                OperationKind::Create { .. } | OperationKind::Delete => {
+                    footprint.writes.extend([path, parent])
+                }
+                OperationKind::Write => footprint.writes.push(path),
+                OperationKind::Read => footprint.reads.push(path),
+                OperationKind::Session => {}
+            }
+        }
+        footprint
+    }
+
     /// Whether the two actions have the same effect in either order.
     pub fn commutes_with(&self, other: &Self) -> bool {
         let touches = |paths: &[String], others: &Self| {
@@ -245,6 +263,10 @@ impl Footprint {
             && !touches(&self.writes, other)
             && !touches(&other.writes, self)
     }
+}
+
+fn parent(path: &str) -> String {
+    path.rsplit_once('/').map_or_else(String::new, |(parent, _)| parent.to_owned())
 }
 
 /// An action that the scheduler could have chosen.

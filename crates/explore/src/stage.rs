@@ -1,18 +1,18 @@
 //! One schedule's contenders and their connections: messages in flight, what each contender waits for, and what is
 //! delivered next.
 
+mod incoming;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cast::{Ended, Report};
 use super::judged::{Deed, Deeds, kind_of};
 use super::names::{Names, contender_name};
-use super::net::{ConnId, NetEvent};
-use super::play::HOLDS;
+use super::net::ConnId;
 use super::schedule::TraceStep;
-use super::wire::{self, Answer, Request, error_name};
+use super::wire::{self, Request};
 use super::world::World;
 use zklockbench_record::StepKind;
 
@@ -471,161 +471,6 @@ impl<'w> Stage<'w> {
     pub fn lose_right(&mut self, contender: usize) {
         self.all[contender].has_lost_right = true;
         self.deeds.add(contender, Deed::LosesRight);
-    }
-
-    fn heard(&mut self, event: NetEvent) {
-        match event {
-            NetEvent::Connected { conn, contender } => self.connected(conn, contender),
-            NetEvent::FromClient { conn, frame } => self.client_sent(conn, frame),
-            NetEvent::FromServer { conn, frame } => self.server_sent(conn, frame),
-            NetEvent::ClientGone { conn } => self.client_gone(conn),
-            NetEvent::ServerGone { conn } => {
-                if let Some(contender) = self.of_conn(conn) {
-                    self.all[contender].conn.iter_mut().for_each(|conn| conn.server_gone = true);
-                }
-            }
-        }
-    }
-
-    fn connected(&mut self, id: ConnId, contender: usize) {
-        self.touch(contender, "a new connection");
-        self.moves += 1;
-        self.all[contender].is_moving = false;
-        self.all[contender].conn = Some(Conn {
-            id,
-            to_server: VecDeque::new(),
-            to_client: VecDeque::new(),
-            awaited: VecDeque::new(),
-            pings: VecDeque::new(),
-            is_stale: false,
-            is_syncing: false,
-            pinged: Instant::now(),
-            server_gone: false,
-        });
-    }
-
-    fn of_conn(&self, id: ConnId) -> Option<usize> {
-        self.all.iter().position(|one| one.conn.as_ref().is_some_and(|conn| conn.id == id))
-    }
-
-    fn client_sent(&mut self, id: ConnId, frame: Vec<u8>) {
-        let Some(contender) = self.of_conn(id) else { return };
-        let request = Request::read(&frame);
-        let passes = request.as_ref().is_none_or(Request::passes);
-        let name = match &request {
-            Some(request) if !passes => self.names.of_request(contender, request),
-            _ => String::new(),
-        };
-        if !passes {
-            self.reacted(contender);
-        }
-        if !passes || request.as_ref().is_some_and(Request::ends_session) {
-            self.stale_for.take_if(|moved| *moved == contender);
-        }
-        let pending = Pending { name, frame, request, refusal: None, kind: StepKind::Request, passes };
-        if let Some(conn) = self.all[contender].conn.as_mut() {
-            conn.to_server.push_back(pending);
-        }
-    }
-
-    /// Messages that a client sent before it closed its connection still arrive.
-    fn client_gone(&mut self, id: ConnId) {
-        let Some(contender) = self.of_conn(id) else { return };
-        while self.all[contender].conn.as_ref().is_some_and(|conn| !conn.to_server.is_empty()) {
-            self.deliver(contender, Direction::ToServer, false);
-        }
-        self.disconnect(contender);
-    }
-
-    fn server_sent(&mut self, id: ConnId, frame: Vec<u8>) {
-        let Some(contender) = self.of_conn(id) else { return };
-        if frame.get(4..8) == Some(&CLOSING) {
-            return;
-        }
-        let Some(conn) = self.all[contender].conn.as_mut() else { return };
-        if frame.get(4..8) == Some(&wire::SYNC.to_be_bytes()) {
-            conn.is_syncing = false;
-            return;
-        }
-        let answer = Answer::read(&frame, conn.awaited.front().map(|awaited| &awaited.request));
-        let (name, kind, refusal, passes) = match answer {
-            None | Some(Answer::Authenticated) => (String::new(), StepKind::Reply, None, true),
-            Some(Answer::Pong) if conn.pings.pop_front() == Some(true) => return,
-            Some(Answer::Pong) => (String::new(), StepKind::Reply, None, true),
-            Some(Answer::Notification { event, path }) => {
-                (self.names.of_notification(contender, event, &path), StepKind::Notification, None, false)
-            }
-            Some(Answer::Reply { error, created }) => {
-                let Some(awaited) = conn.awaited.pop_front() else { return };
-                self.all[contender].is_answered_since = self.all[contender].session_ended;
-                if error == 0 {
-                    self.forget_deleted(contender, &awaited.request);
-                }
-                if self.names.learn(contender, &awaited.request, &created)
-                    && self.all[contender].has_lost_right
-                {
-                    self.all[contender].has_lost_right = false;
-                    self.deeds.add(contender, Deed::GainsRight);
-                }
-                if awaited.is_doomed {
-                    self.note(contender, StepKind::LostReply, format!("{}, reply", short(&awaited.name)));
-                    return self.disconnect(contender);
-                }
-                let refusal = (error != 0).then(|| format!(": {}", error_name(error)));
-                (format!("{}, reply", awaited.name), StepKind::Reply, refusal, awaited.request.passes())
-            }
-        };
-        let pending = Pending { name, frame, request: None, refusal, kind, passes };
-        if let Some(conn) = self.all[contender].conn.as_mut() {
-            conn.to_client.push_back(pending);
-        }
-    }
-
-    fn forget_deleted(&mut self, contender: usize, request: &Request) {
-        for maker in self.names.unlearn(request) {
-            let other = &self.all[maker];
-            self.is_trespassed |= maker != contender && !other.is_dead && !other.session_ended;
-        }
-    }
-
-    fn reported(&mut self, contender: usize, report: Report) {
-        if self.all[contender].is_dead {
-            return;
-        }
-        self.reacted(contender);
-        self.moves += 1;
-        let status = match report {
-            Report::Opened(Ok(())) => Status::Idle,
-            Report::Opened(Err(why)) => Status::Done(Some(format!("no session: {why}"))),
-            Report::Acquired(token) => {
-                self.note(contender, StepKind::Deed, HOLDS);
-                // The contender has used a new session, so it must have noticed that its node is gone: nothing excuses
-                // it.
-                if self.all[contender].has_lost_right && self.all[contender].is_answered_since {
-                    self.deeds.add(contender, Deed::GainsRight);
-                }
-                self.deeds.add(contender, Deed::Enters { token });
-                Status::Holding
-            }
-            Report::NotAcquired(Ended { why, lives }) => {
-                self.all[contender].lives = lives;
-                self.note(contender, StepKind::Deed, format!("gives up: {why}"));
-                self.deeds.add(contender, Deed::IsRefused);
-                Status::Done(Some(why))
-            }
-            Report::Released(outcome) => {
-                // After a failed release, the contender may still have the lock.
-                self.all[contender].lives = outcome.is_ok();
-                let what = match &outcome {
-                    Ok(()) => "has released".to_owned(),
-                    Err(Ended { why, .. }) => format!("release failed: {why}"),
-                };
-                self.note(contender, StepKind::Deed, what);
-                self.deeds.add(contender, Deed::HasLeft { is_sure: outcome.is_ok() });
-                Status::Done(None)
-            }
-        };
-        self.set(contender, status);
     }
 
     pub fn set(&mut self, contender: usize, status: Status) {

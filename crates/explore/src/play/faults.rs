@@ -1,0 +1,151 @@
+//! Carries out the faults of a schedule.
+
+use tokio::time::Instant;
+
+use super::Play;
+use crate::cast::GivesUp;
+use crate::names::contender_name;
+use crate::schedule::{Act, Decision, Move};
+use crate::stage::{Direction, Status, Unexplored};
+use zklockbench_record::StepKind;
+
+impl Play<'_, '_> {
+    pub(super) async fn fault(
+        &mut self,
+        contender: usize,
+        direction: Direction,
+        decision: &Decision,
+    ) -> Result<(), Unexplored> {
+        let contender = decision.victim.unwrap_or(contender);
+        if matches!(decision.act, Act::Expire | Act::Kill | Act::Freeze)
+            && !self.stage.is_connected(contender)
+        {
+            self.missed.push(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
+            return Ok(());
+        }
+        if let Some(why) = decision.mistake() {
+            return Err(Unexplored(why));
+        }
+        self.stage.all[contender].was_hit |= !decision.act.is_delay();
+        self.stage.move_by(contender, decision)?;
+        if decision.stays_away {
+            self.stage.world.net.refuse(contender, true);
+            self.stage.all[contender].is_away = true;
+        }
+        match &decision.act {
+            Act::LoseRequest => {
+                self.fault_noted(contender, "the request is lost, and the connection breaks");
+                self.stage.lose_request(contender);
+            }
+            Act::LoseReply if decision.moves == Some(Move::Stale) => {
+                self.events.push((contender, decision.at.clone()));
+                self.stage.move_to_stale(contender, decision).await?;
+            }
+            Act::LoseReply => {
+                self.fault_noted(contender, "the reply will be lost, and the connection breaks");
+                self.events.push((contender, decision.at.clone()));
+                self.stage.deliver(contender, direction, true);
+            }
+            Act::Cut => {
+                self.events.push((contender, decision.at.clone()));
+                self.stage.deliver(contender, direction, false);
+                self.fault_noted(contender, "the connection breaks");
+                self.stage.disconnect(contender);
+            }
+            Act::Expire => {
+                self.fault_noted(contender, "the session ends");
+                self.stage.end_session(contender).await?;
+            }
+            Act::Kill => {
+                self.fault_noted(contender, "is killed, and its session ends");
+                self.kill(contender).await?;
+            }
+            Act::Freeze => {
+                self.fault_noted(contender, "is frozen, and its session ends");
+                self.stage.world.cast.freeze(contender);
+                self.stage.all[contender].is_frozen = true;
+                self.stage.end_session(contender).await?;
+            }
+            Act::Delete => self.delete(contender, decision).await,
+            Act::Delay { past } => {
+                self.fault_noted(contender, format!("`{}` is delayed", decision.at));
+                self.stage.all[contender].delayed = Some((direction, past.clone()));
+            }
+            Act::GiveUp => self.give_up(contender, decision).await,
+        }
+        Ok(())
+    }
+
+    /// Ends a contender's wait. A timeout has run since the acquire, so the event only has to come later than its end.
+    async fn give_up(&mut self, contender: usize, decision: &Decision) {
+        let end = self.gives_up.filter(|(_, end)| Instant::now() < *end);
+        if self.stage.all[contender].status != Status::Acquiring
+            || (self.times_out(contender) && end.is_none())
+        {
+            self.missed.push(format!("{} no longer waited at `{}`", contender_name(contender), decision.at));
+            return;
+        }
+        let Some((_, end)) = end else {
+            self.fault_noted(contender, "its wait is cancelled");
+            self.gives_up = Some((contender, Instant::now()));
+            self.stage.world.cast.give_up(contender);
+            return self.stage.touch(contender, "its wait is cancelled");
+        };
+        self.fault_noted(contender, "its wait times out");
+        while Instant::now() < end {
+            self.stage.wait_until(end).await;
+            self.stage.pass_on();
+        }
+        self.stage.touch(contender, "its wait times out");
+    }
+
+    /// Whether the contender's first acquire has a time limit, because the schedule ends its wait.
+    pub(super) fn times_out(&self, contender: usize) -> bool {
+        let ends_it = |decision: &Decision| decision.act == Act::GiveUp && decision.hits(contender);
+        self.stage.world.lock.gives_up() == Some(GivesUp::ByTimeout)
+            && self.schedule.decisions.iter().any(ends_it)
+    }
+
+    /// Waits for the end of a wait that was cancelled or timed out; returns whether it ended or messages arrived.
+    pub(super) async fn wait_ends(&mut self, contender: usize) -> bool {
+        let until = Instant::now() + self.stage.world.pace.stuck_after;
+        while self.stage.all[contender].status == Status::Acquiring && Instant::now() < until {
+            self.stage.wait_until(until).await;
+            self.stage.pass_on();
+            if self.next_message().is_some() {
+                return true;
+            }
+        }
+        self.stage.all[contender].status != Status::Acquiring
+    }
+
+    pub(super) fn fault_noted(&mut self, contender: usize, what: impl Into<String>) {
+        self.stage.note(contender, StepKind::Fault, what);
+    }
+
+    async fn kill(&mut self, contender: usize) -> Result<(), Unexplored> {
+        self.stage.world.net.refuse(contender, true);
+        self.stage.world.cast.kill(contender);
+        self.stage.end_session(contender).await?;
+        self.stage.all[contender].is_dead = true;
+        self.stage.all[contender].status = Status::Done(Some("killed".into()));
+        self.stage.disconnect(contender);
+        Ok(())
+    }
+
+    /// Deletes the contender's newest node from outside. A contender without its node has no right to the lock.
+    async fn delete(&mut self, contender: usize, decision: &Decision) {
+        let node = self.stage.names.newest_of(contender).map(str::to_owned);
+        let deleted = match &node {
+            Some(path) => self.stage.world.cast.delete(path).await.is_ok(),
+            None => false,
+        };
+        if !deleted {
+            self.missed.push(format!("{} had no node at `{}`", contender_name(contender), decision.at));
+            return;
+        }
+        self.fault_noted(contender, "its node is deleted by another program");
+        self.stage.lose_right(contender);
+        self.stage.note_write();
+    }
+}

@@ -1,0 +1,138 @@
+use std::cell::{Cell, RefCell};
+
+use super::*;
+use crate::cast::Lock;
+use crate::stale::Servers;
+use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_zk::{Access, Target};
+
+/// Runs that end at once, each with the next of the given faults.
+#[derive(Default)]
+struct Fake {
+    waiting: RefCell<Vec<Schedule>>,
+    faults: RefCell<Vec<Option<Fault>>>,
+    forgotten: Cell<bool>,
+}
+
+fn outcome(schedule: Schedule, fault: Option<Fault>) -> Outcome {
+    Outcome {
+        schedule,
+        trace: Vec::new(),
+        fault,
+        sentence: String::new(),
+        entry: None,
+        needs: 0,
+        zombies: 0,
+        unexplored: None,
+        impossible: None,
+        choices: Vec::new(),
+        events: Vec::new(),
+        left: Nodes::default(),
+    }
+}
+
+impl Runs for Fake {
+    fn add(&self, schedule: Schedule, _: Option<Nodes>) {
+        self.waiting.borrow_mut().push(schedule);
+    }
+
+    fn next(&self, _: Instant) -> Result<Option<Outcome>, Error> {
+        let next = self.waiting.borrow_mut().pop();
+        Ok(next.map(|schedule| outcome(schedule, self.faults.borrow_mut().pop().flatten())))
+    }
+
+    fn forget(&self) {
+        self.forgotten.set(true);
+    }
+}
+
+fn site() -> Site {
+    let entry = *zklockbench_locks::find("count").unwrap();
+    let lock = Lock { label: "count".into(), entry, params: Params::new(), driven: None };
+    let target = Target { connect: String::new(), access: Access::default() };
+    let servers = Servers { home: String::new(), other: None, held: Err("there is one server".into()) };
+    Site { lock, target, servers, root: String::new(), contenders: 2, worlds: 1 }
+}
+
+fn search<'a>(site: &'a Site, is_late: bool, faults: &[Option<Fault>]) -> Search<'a, Fake> {
+    let now = Instant::now();
+    let ends_at_last = if is_late { now } else { now + Duration::from_secs(60) };
+    let pool = Fake { faults: RefCell::new(faults.to_vec()), ..Fake::default() };
+    Search { deadline: now, ends_at_last, ..Search::of(pool, site, &|| false) }
+}
+
+fn fault(act: Act) -> Schedule {
+    Schedule::with(2, vec![Decision::new(act, "c1: create own node")])
+}
+
+#[test]
+fn repetitions_do_not_extend_the_budget() {
+    let site = site();
+    let mut search = search(&site, false, &[Some(Fault::Stuck); 2]);
+    search.count(vec![("x", outcome(fault(Act::Kill), Some(Fault::Stuck)))]).unwrap();
+    assert_eq!(search.findings[&("x", Fault::Stuck)].seen, Seen { times: 3, runs: 3 });
+    assert!(search.all(vec![fault(Act::Expire)]).unwrap().is_empty());
+    assert_eq!(search.tally("expired session").unexplored, 1);
+}
+
+#[test]
+fn a_violation_is_a_finding_although_it_does_not_recur() {
+    let site = site();
+    let mut search = search(&site, false, &[None, Some(Fault::Violated)]);
+    search.count(vec![("x", outcome(fault(Act::Kill), Some(Fault::Violated)))]).unwrap();
+    assert_eq!(search.findings[&("x", Fault::Violated)].seen, Seen { times: 2, runs: 3 });
+    search.count(vec![("y", outcome(fault(Act::Kill), Some(Fault::Stuck)))]).unwrap();
+    assert_eq!((search.tally("y").flaky, search.tally("y").stuck), (1, 0));
+}
+
+#[test]
+fn a_failure_that_was_not_repeated_is_reported_as_such() {
+    let site = site();
+    let mut search = search(&site, true, &[]);
+    let failed = |fault_of| outcome(fault(Act::Kill), Some(fault_of));
+    search.count(vec![("x", failed(Fault::Violated)), ("x", failed(Fault::Stuck))]).unwrap();
+    assert_eq!(search.findings[&("x", Fault::Violated)].seen, Seen::ONCE);
+    let why = search.unexplored.keys().next().unwrap();
+    assert!(why.starts_with("stuck, and no time was left to repeat it"), "{why}");
+}
+
+#[test]
+fn one_contender_is_behind_a_waiter() {
+    let mut site = site();
+    assert_eq!(with_a_middle(&site), 3);
+    site.lock.entry = *zklockbench_locks::find("curator-semaphore").unwrap();
+    site.lock.params = [("leases".to_owned(), ParamValue::Count(2))].into();
+    assert_eq!(with_a_middle(&site), 4);
+}
+
+#[test]
+fn moves_are_listed_as_not_tried_only_where_they_are_not() {
+    let mut site = site();
+    let scope = Scope { budget: Duration::ZERO, pairs: false };
+    let lists = |site: &Site, what: &str| not_tried(site, scope).iter().any(|one| one.starts_with(what));
+    assert!(lists(&site, "moves between servers") && !lists(&site, "moves to a stale server"));
+    site.servers.other = Some(String::new());
+    assert!(!lists(&site, "moves between servers"));
+    assert!(lists(&site, "moves to a stale server (there is one server)"));
+}
+
+#[test]
+fn failures_without_a_fault_come_first() {
+    let finding = |fault, needs, order: Option<Vec<String>>| {
+        let schedule = Schedule { order, ..Schedule::undisturbed(2) };
+        Finding::of(Outcome { needs, ..outcome(schedule, None) }, fault)
+    };
+    let mut all = [
+        finding(Fault::Stuck, 0, None),
+        finding(Fault::Violated, 1, None),
+        finding(Fault::Violated, 0, Some(Vec::new())),
+        finding(Fault::Violated, 0, None),
+    ];
+    all.sort_by_key(Finding::rank);
+    let ranks = all.map(|one| (one.fault, one.needs, one.schedule.order.is_some()));
+    let violated = Fault::Violated;
+    assert_eq!(
+        ranks,
+        [(violated, 0, false), (violated, 0, true), (violated, 1, false), (Fault::Stuck, 0, false)]
+    );
+}
