@@ -20,7 +20,7 @@ use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_ensemble::links_capability;
+use zklockbench_ensemble::{links_capability, roles};
 use zklockbench_explore::{
     Explored, Finding, Held, Lock, RELEASES, Schedule, Scope, Seen, Servers, Site, Tally, TraceStep,
     class_names, contender_name, explore, replay,
@@ -252,7 +252,8 @@ async fn all(
     let files = write_cases(args, &explored, servers)?;
     let exit = RunEnding::Complete.exit(&explored.iter().map(verdict).fold(Verdict::Held, Verdict::and));
     let headline = headline(&explored);
-    let found = json!({ "headline": headline, "explored": explored, "cases": files });
+    let zookeeper = roles(servers).await.into_iter().find_map(|role| role.version);
+    let found = json!({ "headline": headline, "zookeeper": zookeeper, "explored": explored, "cases": files });
     output::tell(COMMAND, exit, &found, || {
         output::outcome(args.opening.quiet, &headline, || text(&headline, &explored, &files))
     })

@@ -10,6 +10,7 @@ mod cost;
 mod curator;
 mod driven;
 pub mod driver;
+mod explored;
 mod in_process;
 mod kazoo;
 mod ours;
@@ -31,6 +32,7 @@ use zklockbench_zk::{Failure, Session};
 
 pub use articles::COMPARED_SOURCES;
 pub use driven::{DrivenLock, PERMITS, Program};
+pub use explored::{Broken, broken_promises};
 pub use queue::joining::joins_by_count;
 pub use queue::node::QueueNode;
 pub use registry::{DrivenLocks, STRATEGIES, cards, driven, find, member_of, own_label, reference, register};

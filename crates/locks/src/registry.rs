@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
 
 use super::driven::{self, DrivenLock, Program};
-use super::{Entry, articles, clients, curator, kazoo, ours};
+use super::{Entry, articles, clients, curator, explored, kazoo, ours};
 use zklockbench_core::catalog::after::Event;
 use zklockbench_core::catalog::{LockCard, MIXED_WITH, Params, Protection, members};
 use zklockbench_core::locked::locked;
@@ -193,7 +193,7 @@ fn section(card: &LockCard) -> String {
         text += &format!("\n| after{with} | outcome |\n|---|---|\n");
         text.extend(after.rows(&card.after[0]).iter().map(|row| format!("| {} | {} |\n", row.after, row.it)));
     }
-    text
+    text + &explored::table(card.name)
 }
 
 /// Mixes built so far, by name.

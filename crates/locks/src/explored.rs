@@ -1,0 +1,32 @@
+//! Promises that locks break, by class of fault, as `explore` finds them. A test compares them with a stored exploration.
+
+/// Broken promises of a lock.
+#[derive(Debug, Clone, Copy)]
+pub struct Broken {
+    pub lock: &'static str,
+    /// Class of faults, as `explore` names it.
+    pub after: &'static str,
+    /// `violated`, `stuck` or `node left`.
+    pub promises: &'static [&'static str],
+}
+
+const BROKEN: &[Broken] = &[
+    Broken { lock: "ephemeral-node", after: "deleted node", promises: &["violated"] },
+    Broken { lock: "ephemeral-child", after: "deleted node", promises: &["violated"] },
+];
+
+/// The broken promises of that lock, in the order of the classes.
+pub fn broken_promises(lock: &str) -> impl Iterator<Item = &'static Broken> {
+    BROKEN.iter().filter(move |broken| broken.lock == lock)
+}
+
+/// Table for the lock's card; empty if no promise is broken.
+pub fn table(lock: &str) -> String {
+    let mut rows = broken_promises(lock)
+        .map(|broken| format!("| {} | {} |\n", broken.after, broken.promises.join(", ")))
+        .peekable();
+    if rows.peek().is_none() {
+        return String::new();
+    }
+    format!("\n| explored with | broken promise |\n|---|---|\n{}", rows.collect::<String>())
+}
