@@ -13,7 +13,7 @@ use crate::support::sessions::{Scene, behind_wire, on_scene, patience, scene};
 
 /// Opcode of the create whose reply contains the node's stat, which the client library sends.
 const CREATE2: i32 = 15;
-/// Opcode of the create of a container.
+/// Opcode for creating a container node.
 const CREATE_CONTAINER: i32 = 19;
 const DELETE: i32 = 2;
 

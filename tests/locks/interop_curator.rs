@@ -75,7 +75,7 @@ async fn obedient(scene: &Scene) -> Obedient {
 fn readers_of_both_clients_hold_together_and_a_writer_between_them_keeps_its_position() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
-        // Given a reader of each kind inside
+        // Given one reader of each kind that holds the lock
         let mut reader = Contender::of("curator-read-write", &scene).await;
         let held = reader.acquire(Read).await.unwrap();
         java.obeys("acquire first read", "first in read").await;

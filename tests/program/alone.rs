@@ -117,7 +117,7 @@ fn two_consecutive_calibrations_of_one_ensemble_give_the_same_floor() {
     assert!(agree(&floors), "{floors:?}");
 }
 
-/// Longest acceptable time of `run quick` in a bare system.
+/// Longest acceptable time of `run quick` on a bare system.
 const FIRST_ANSWER_S: u64 = 90;
 
 #[test]

@@ -26,7 +26,7 @@ fn has(programs: &[&str], python: &str) -> bool {
     all
 }
 
-/// A server script of a driver, which ends its servers on request.
+/// A driver's server script, which stops its servers on request.
 struct Servers {
     script: String,
     directory: tempfile::TempDir,

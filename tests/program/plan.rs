@@ -214,7 +214,7 @@ fn the_cost_of_each_kind_of_failure_is_measured_and_reported() {
     // And a holder that crashed blocks one lock until its session has expired
     let holder = of("crash");
     assert!((8e6..14e6).contains(&us(&holder["gap"]["median_us"])), "{holder}");
-    // And the objective is judged while a server is missing, unless the queue had not yet drained by then
+    // And the objective is judged while a server is down, if the queue drains in time
     let follower = of("follower");
     assert!(!follower["meanwhile"].is_null() || follower["not_drained"] != 0, "{follower}");
     assert_eq!(of("rolling")["times"], 1);

@@ -112,7 +112,7 @@ impl LockCard {
         (!words.contains(&chosen)).then_some((decider, chosen, words))
     }
 
-    /// The parameter that enables `param`, with the words that do so.
+    /// The parameter that enables `param`, and the values that enable it.
     fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
         self.params.iter().find_map(|decider| {
             let ParamKind::Choice(choices) = decider.kind else { return None };

@@ -216,7 +216,7 @@ impl Local {
         &self.placement
     }
 
-    /// Configuration of every server, and the origin of its ZooKeeper.
+    /// Configuration shared by all servers, and the source of their ZooKeeper.
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
         let heap = ("heap".to_owned(), server::HEAP.to_owned());

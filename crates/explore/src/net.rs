@@ -180,7 +180,7 @@ async fn open(client: TcpStream, contender: usize, shared: &Arc<Shared>) -> io::
 
 type Halves = (OwnedReadHalf, OwnedWriteHalf);
 
-/// The answer to the handshake is the first frame to the client.
+/// Registers a connection. The reply to the handshake is the first frame to the client.
 fn register(shared: &Arc<Shared>, client: Halves, server: Halves, answer: &[u8]) -> ConnId {
     let mut open = locked(&shared.open);
     open.count += 1;

@@ -353,7 +353,7 @@ pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     )
 }
 
-/// Name of a node recorded by its path, with its session in parentheses.
+/// Extracts a node's name from a record of the form `path (session)`.
 fn node_name(told: &str) -> &str {
     let path = told.split_once(" (").map_or(told, |(path, _)| path);
     path.rsplit_once('/').map_or(path, |(_, name)| name)

@@ -108,8 +108,8 @@ impl Gaps {
         })
     }
 
-    /// Longest time from a fault's effect, or from the first later demand, until a lock with a gap was
-    /// acquired again. 0 without gaps; `None` if a lock was not acquired again, or if no lock was wanted.
+    /// Longest time from a fault's effect, or from the first acquire after it, until a lock with a gap was
+    /// acquired again. 0 without gaps; `None` if such a lock was never acquired again, or if no acquire waited.
     pub fn recovered_after(&self, fault: FaultTime, now: Stamp) -> Option<u64> {
         let of_lock = |of: &OfLock| {
             let never = || {

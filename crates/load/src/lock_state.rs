@@ -193,7 +193,7 @@ impl LockState {
         self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Ends an acquire, with or without the lock.
+    /// Ends an acquire, whether or not it got the lock.
     pub fn waits_no_longer(&self, claim: LockClaim) {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }

@@ -404,7 +404,7 @@ impl Rendezvous {
         let _ = self.make(&format!("{path}/{}", self.slice.index), &[], CreateMode::Persistent).await;
     }
 
-    /// Milliseconds between the workers' first and last timestamp on the leading server's clock.
+    /// Time between the workers' first and last timestamps on the leading server's clock.
     pub async fn spread(&self, name: &str) -> Result<Duration, String> {
         let mut stamps = Vec::new();
         for worker in self.all() {

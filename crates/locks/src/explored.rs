@@ -15,7 +15,7 @@ const BROKEN: &[Broken] = &[
     Broken { lock: "ephemeral-child", after: "deleted node", promises: &["violated"] },
 ];
 
-/// The broken promises of that lock, in the order of the classes.
+/// Promises that `lock` breaks, in the order of the fault classes.
 pub fn broken_promises(lock: &str) -> impl Iterator<Item = &'static Broken> {
     BROKEN.iter().filter(move |broken| broken.lock == lock)
 }

@@ -152,7 +152,7 @@ fn add_faults(own: &mut Vec<FaultRecord>, others: Vec<FaultRecord>) {
     }
 }
 
-// Adds up slots, and keeps the warm-up end with the weaker evidence of a steady state.
+// Adds up the slots. The end of the warm-up comes from the worker with the weaker evidence of a steady state.
 added_up!(Steady {
     warm_up_ended: |own, other| {
         if weakness(other) > weakness(*own) {

@@ -245,7 +245,7 @@ fn points(file: &SweepFile) -> Table {
         .lean()
 }
 
-/// Effects of each fault at each point, fault by fault.
+/// Effects of each fault at each point, grouped by fault.
 fn failures(file: &SweepFile) -> Table {
     let (columns, labels) = columns(file, true);
     columns

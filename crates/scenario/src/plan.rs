@@ -236,7 +236,7 @@ const DRAIN_S: f64 = 0.001;
 /// Seconds to create a lock's directory, and to list and delete it, with 64 such requests in flight.
 const CREATE_S: f64 = 0.000_1;
 const REMOVE_S: f64 = 0.000_15;
-/// Requests of a queue lock: create, list, watch, delete, and one as an allowance.
+/// Requests of a queue lock: create, list, watch, delete, and one spare.
 const REQUESTS_PER_ACQUISITION: f64 = 5.0;
 /// Default estimate of a handoff.
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);

@@ -118,7 +118,7 @@ async fn in_plain_text(address: &str) -> Option<String> {
         Err(error) if error.kind() == ErrorKind::TimedOut && heard.is_empty() => {
             "does not answer plain text: it is a TLS port (--tls), it hangs, or it is not a ZooKeeper server"
         }
-        // A server of another protocol may answer and keep the connection open.
+        // A server that speaks another protocol may answer and keep the connection open.
         Err(error) if error.kind() == ErrorKind::TimedOut => OTHER,
         // The server reset the connection before it had answered.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => CLOSES,

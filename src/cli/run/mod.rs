@@ -446,7 +446,7 @@ impl RunInProgress {
         &self.file.parsed.scenario
     }
 
-    /// Facts about the run before its first trial, or before its first missing trial if it was resumed.
+    /// Facts known before the first trial or, if the run was resumed, before its first missing trial.
     fn begun(&self, ensemble: EnsembleInfo, floor: Floor, planned: usize) -> Run {
         let run = Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),

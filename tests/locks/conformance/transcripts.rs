@@ -25,7 +25,7 @@ const READERS_THEN_A_WRITER: &[Mode] = &[Read, Read, Read, Write];
 
 /// Strategies, as scenarios write them, with the scripts that they play.
 const CASES: &[(&str, &[Script])] = &[
-    // The article on three strategies
+    // Strategies of the three-strategy article
     (r#""predecessor-watch""#, &[ALONE, QUEUE, TimedOut, MiddleLeaves]),
     (r#"{ name = "predecessor-watch", watch = "exists" }"#, &[ALONE, QUEUE]),
     (r#"{ name = "predecessor-watch", wake = "poll-flag", flag_interval = "50ms" }"#, &[QUEUE]),

@@ -172,7 +172,7 @@ const LISTS_LAST: &str = "Its last watch fires at its own delete: it lists once 
 const NULL: &str = "The class prints a failure of its create or list and continues: it waits for a node called `null`, which does not exist, so it enters alongside the holder.";
 const NEVER: &str = "the article's code as printed, which admits no contender, not even the first";
 
-/// Whether a class reaches a server when it closes its connection, so that its node is deleted.
+/// Allowed difference: a class may reach no server when it closes its connection, and then its node is left.
 const CLOSES: MayMatch = MayMatch {
     events: &["create's reply lost", "list's reply lost", "watch's reply lost"],
     shown: &["-- failed"],

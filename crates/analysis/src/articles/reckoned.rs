@@ -90,7 +90,7 @@ impl CostAt {
         Some([of("requests", &self.requests)?, of("bytes", &self.bytes)?])
     }
 
-    /// Share of polling's extra requests over predecessor watch that parent watch saves.
+    /// Share of polling's extra requests, compared with predecessor watch, that parent watch avoids.
     fn saved(&self, place: &str) -> Option<Figure> {
         let [polling, parent, predecessor] = &self.requests;
         let each = polling.iter().zip(parent).zip(predecessor).map(|((polling, parent), predecessor)| {
@@ -213,7 +213,7 @@ fn kinds(trials: &Trials<'_>) -> Option<usize> {
     (!trials.0.is_empty()).then(|| requests + events.into_iter().filter(|any| *any).count())
 }
 
-/// Complexity of a class, without the driver around it.
+/// Complexity of a class, excluding its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Complexity {
     /// Lines of code, without empty lines, comments and imports.

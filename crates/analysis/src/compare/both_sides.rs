@@ -1,5 +1,5 @@
-//! Compares one metric of a cell on both sides: by a test, or exactly if chance is not involved. Caveats
-//! restrict the conclusions of comparisons and gates alike.
+//! Compares one metric of a cell between two sides: by a statistical test, or exactly if the metric is
+//! deterministic. Caveats restrict the conclusions of comparisons and gates alike.
 //!
 //! The geometric mean over all strategies of a run is compared in the same way. A slower host, server version
 //! or network affects every lock a little, and the mean shows it with less noise than a single strategy.

@@ -459,7 +459,7 @@ impl GateWatch {
     }
 }
 
-/// The trial's value, if it is certainly on the wrong side of the gate's number or multiple of the floor.
+/// Describes the trial's value if it certainly misses the gate's limit, a number or a multiple of the floor.
 fn misses(condition: &Condition, floor: Option<&Floor>, cell: &CellKey, trial: &Trial) -> Option<String> {
     let figure = condition.subject.figure;
     let Rule::Compare(relation, limit) = &condition.rule else { return None };

@@ -27,9 +27,9 @@ pub struct Part {
 /// The measured range.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FitRange {
-    /// Smallest number of acquisitions per second over all locks.
+    /// Lowest acquisition rate over all locks, per second.
     pub rate_from: f64,
-    /// Largest number of acquisitions per second over all locks.
+    /// Highest acquisition rate over all locks, per second.
     pub rate_to: f64,
     /// Smallest mean number of waiters at a release.
     pub waiting_from: f64,

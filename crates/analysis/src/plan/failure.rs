@@ -82,7 +82,7 @@ pub struct FailureCost {
     /// Median number of requests that arrived during the interruption or while the queue was longer than
     /// before.
     pub requests: Option<f64>,
-    /// Median number of sessions that ended, without those of crashed clients.
+    /// Median number of ended sessions, excluding those of crashed clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions_lost: Option<f64>,
     /// Session timeout that the servers granted, in microseconds; 0 in files of older versions.

@@ -52,7 +52,7 @@ pub struct Second {
     pub service_us: u64,
     /// Handoffs that ended in this second.
     pub handoffs: u64,
-    /// Total of these handoffs in microseconds.
+    /// Total duration of the counted handoffs, in microseconds.
     pub handoff_us: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Faults of contenders.
+//! Faults injected into contenders.
 
 use std::time::Duration;
 

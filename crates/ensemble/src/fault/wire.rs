@@ -26,7 +26,7 @@ pub struct Hit<'a> {
     pub passage: Passage<'a>,
 }
 
-/// Targeted contenders, whose connections must all pass the proxy.
+/// Targeted contenders; all their connections must pass through the proxy.
 pub struct Passage<'a> {
     proxy: &'a Proxy,
     contenders: Vec<usize>,

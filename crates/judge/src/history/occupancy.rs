@@ -334,7 +334,7 @@ fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
     }
 }
 
-/// An acquire is stuck if it waited [`AT_LEAST_US`], and this many times as long as any finished acquire.
+/// An acquire is stuck if it waited at least [`AT_LEAST_US`] and this many times the longest finished acquire.
 const TIMES_AS_LONG: u64 = 10;
 /// Minimum wait of a stuck acquire, in microseconds.
 const AT_LEAST_US: u64 = 1_000_000;

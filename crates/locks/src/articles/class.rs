@@ -71,8 +71,8 @@ pub fn batch_cost(mut of_recipe: BatchCost, params: &Params, n: u64) -> BatchCos
     of_recipe
 }
 
-/// Joins the queue; the class first checks its directory. `None` if another contender has just created it:
-/// the class then continues without a node.
+/// Joins the queue. The article's class first checks that its directory exists. Returns `None` if another
+/// contender has just created it; the class then waits without a node.
 pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Option<QueueNode>, Failure> {
     if is_class && session.exists(lock).await?.is_none() {
         match session.create(lock, &[], NodeKind::Persistent).await {

@@ -12,7 +12,7 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("shared_predecessor_watch.md").trim_ascii_end(),
         guarantees: READ_WRITE,
         after: &[ENDS],
-        // In a batch, all contenders write, so it is a queue like any other.
+        // In a batch, all contenders write, so the lock costs the same as any other queue lock.
         batch_cost: Some(|_, n| cost::predecessor_queue(GetDataWatch, n)),
         ..LockCard::OF_ZOOKEEPER
     },

@@ -11,7 +11,7 @@ use zklockbench_record::{CountedTurns, Counting};
 
 pub(super) const HOW: &str = "counted on the wire, in a separate trial in which nothing is timed";
 
-/// Counts of one strategy with one number of contenders, and the side of an A/B comparison.
+/// Counts of one strategy at one contender count, with its side in an A/B comparison.
 pub(crate) struct CountedRow<'a> {
     pub side: Option<&'static str>,
     pub strategy: &'a str,
