@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::names::contender_name;
-use super::schedule::{Decision, Move};
+use super::schedule::Decision;
 use super::stage::{Direction, Stage, Unexplored, short};
 use super::stale::{HELD_FOR, Held, NEEDS_LINKS_AFTER};
 use zklockbench_record::StepKind;
@@ -54,18 +54,6 @@ impl Stage<'_> {
         self.stale_for = Some(contender);
         self.disconnect(contender);
         Ok(())
-    }
-
-    /// Takes the decision's move, if it has one besides a stale server's.
-    ///
-    /// # Errors
-    ///
-    /// [`Unexplored`] if there is no other server.
-    pub fn move_by(&mut self, contender: usize, decision: &Decision) -> Result<(), Unexplored> {
-        match decision.moves {
-            Some(Move::Other) => self.move_to_other(contender),
-            Some(Move::Stale) | None => Ok(()),
-        }
     }
 
     fn held(&self) -> Result<Held, Unexplored> {

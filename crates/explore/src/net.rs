@@ -139,7 +139,13 @@ impl Net {
 
     /// Server that a contender's next connection reaches.
     pub fn upstream(&self, contender: usize) -> String {
-        locked(&self.shared.upstream[contender]).clone()
+        self.shared.upstream(contender)
+    }
+}
+
+impl Shared {
+    fn upstream(&self, contender: usize) -> String {
+        locked(&self.upstream[contender]).clone()
     }
 }
 
@@ -162,8 +168,7 @@ async fn accept(listener: TcpListener, contender: usize, shared: Arc<Shared>) {
 
 /// Forwards the handshake and registers the connection.
 async fn open(client: TcpStream, contender: usize, shared: &Arc<Shared>) -> io::Result<()> {
-    let upstream = locked(&shared.upstream[contender]).clone();
-    let server = TcpStream::connect(&upstream).await?;
+    let server = TcpStream::connect(shared.upstream(contender)).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ((mut from_client, to_client), (mut from_server, mut to_server)) =

@@ -84,12 +84,6 @@ impl Outcome {
     }
 }
 
-/// Whether a node with that owner ends with a session. Containers and nodes with a time to live have special owners.
-pub fn is_session(owner: i64) -> bool {
-    const TTL: i64 = 0xff;
-    owner != 0 && owner != i64::MIN && (owner >> 56) & TTL != TTL
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,12 +101,5 @@ mod tests {
         assert_eq!(nodes(&[], &["lock/held", "lock/leases"]).beyond(&usual), ["lock/held"]);
         assert_eq!(nodes(&[], &["lock/leases", "lock/leases"]).beyond(&usual), ["lock/leases"]);
         assert_eq!(nodes(&["c1.node1", "c2.node1"], &[]).beyond(&usual), ["c1.node1", "c2.node1"]);
-    }
-
-    #[test]
-    fn containers_and_nodes_with_a_time_to_live_end_with_no_session() {
-        const TTL: i64 = 0xff00_0000_0000_0bb8_u64.cast_signed();
-        assert_eq!([0, i64::MIN, TTL].map(is_session), [false; 3]);
-        assert!(is_session(0x0100_1f2a_3b40_0007));
     }
 }

@@ -11,13 +11,14 @@ use tokio::time::Instant;
 use super::cast::Wanted;
 use super::judged::{Deed, Intrusion};
 use super::names::contender_name;
-use super::outcome::{Fault, Nodes, Outcome, is_session};
+use super::outcome::{Fault, Nodes, Outcome};
 use super::schedule::{Act, Choice, Decision, Footprint, Schedule};
 use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::world::World;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::error::Error;
 use zklockbench_record::StepKind;
+use zklockbench_zk::session_of;
 
 /// How a trace states that a contender has entered.
 pub const HOLDS: &str = "holds the lock";
@@ -452,7 +453,7 @@ impl Play<'_, '_> {
         let newcomer = format!("{}.", contender_name(self.schedule.contenders));
         let mut left = Nodes::default();
         for (path, owner) in nodes.iter().filter(|(path, _)| *path != self.path) {
-            let names = if is_session(*owner) { &mut left.ephemeral } else { &mut left.persistent };
+            let names = if session_of(*owner).is_some() { &mut left.ephemeral } else { &mut left.persistent };
             names.push(self.stage.names.node(path).replace(&newcomer, "newcomer."));
         }
         left.ephemeral.sort();

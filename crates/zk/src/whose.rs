@@ -129,3 +129,15 @@ const TTL: u8 = 0xff;
 pub fn session_of(owner: i64) -> Option<i64> {
     (!matches!(owner, 0 | CONTAINER) && owner.to_be_bytes()[0] != TTL).then_some(owner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::session_of;
+
+    #[test]
+    fn persistent_container_and_ttl_nodes_belong_to_no_session() {
+        const TTL: i64 = 0xff00_0000_0000_0bb8_u64.cast_signed();
+        assert_eq!([0, i64::MIN, TTL].map(|owner| session_of(owner).is_some()), [false; 3]);
+        assert!(session_of(0x0100_1f2a_3b40_0007).is_some());
+    }
+}

@@ -27,7 +27,9 @@ impl Play<'_, '_> {
             return Err(Unexplored(why));
         }
         self.stage.all[contender].was_hit |= !decision.act.is_delay();
-        self.stage.move_by(contender, decision)?;
+        if decision.moves == Some(Move::Other) {
+            self.stage.move_to_other(contender)?;
+        }
         if decision.stays_away {
             self.stage.world.net.refuse(contender, true);
             self.stage.all[contender].is_away = true;
